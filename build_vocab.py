@@ -24,6 +24,8 @@ FLAGS = Flags(
     common_flags.TEXT_FILES,
     Flag("output_file", str, Group.REQUIRED,
          "Vocabulary file to write, usually called vocab.txt."),
+    common_flags.INPUT_FORMAT,
+    common_flags.TEXT_FIELD,
     Flag("vocab_size", VocabularyConfig, Group.DATA,
          "Maximum number of tokens, including special tokens and [unused] "
          "tokens.", 1),
@@ -43,10 +45,14 @@ FLAGS = Flags(
 
 def main() -> None:
     command.import_tensorflow(computes=False)
+    from bert_keras.data.corpus import TextFormat
     from bert_keras.tasks.pretraining import data
 
     word_counts, tokens = data.learn_from_files(
-        FLAGS.input_file, FLAGS.output_file, FLAGS.make(VocabularyConfig)
+        FLAGS.input_file,
+        FLAGS.output_file,
+        FLAGS.make(VocabularyConfig),
+        FLAGS.make(TextFormat),
     )
     print(format_summary(word_counts, tokens))
     if len(tokens) < FLAGS.vocab_size:

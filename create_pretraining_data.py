@@ -45,8 +45,7 @@ FLAGS = Flags(
          "Content of a line: a sentence; a paragraph; or a document as a JSON "
          "object. Paragraphs and documents are split into sentences.",
          choices=("sentences", "paragraphs", "jsonl")),
-    Flag("text_field", "text", Group.DATA,
-         "Key of the text in JSON lines. Only with --input_format=jsonl."),
+    common_flags.TEXT_FIELD,
     Flag("language", "en", Group.DATA,
          "Language code, such as en or de, of the rules that split "
          "paragraphs into sentences."),

@@ -46,6 +46,8 @@ FLAGS = Flags(
          "Model folder in Google's format, with vocab.txt."),
     common_flags.TEXT_FILES,
     common_flags.NEW_FOLDER,
+    common_flags.INPUT_FORMAT,
+    common_flags.TEXT_FIELD,
     Flag("num_words", int, Group.DATA,
          "Maximum number of words to add. Default: the number of "
          "[unused] tokens, which keeps the size of the model.", 1),
@@ -200,12 +202,13 @@ def _task() -> "TaskConfig | None":
 def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
     """The text's, as the model's own tokenizer reads them."""
     from bert_keras.data import text_files
+    from bert_keras.data.corpus import TextFormat
 
     tokenizer = opened.load()
     assert isinstance(tokenizer, FullTokenizer), "it has a vocab.txt"
     paths = text_files.expand_patterns(FLAGS.input_file, takes_pipes=True)
     return vocabulary.count_words(
-        text_files.read_with_progress(paths), tokenizer.basic_tokenizer
+        FLAGS.make(TextFormat).read(paths), tokenizer.basic_tokenizer
     )
 
 

@@ -44,6 +44,17 @@ TEXT_FILES = Flag(
     "Text files to read: comma-separated names and glob patterns.",
 )  # fmt: skip
 
+INPUT_FORMAT = Flag(
+    "input_format", "sentences", Group.DATA,
+    "Content of a line: a sentence; a paragraph; or a document as a JSON "
+    "object.", choices=("sentences", "paragraphs", "jsonl"),
+)  # fmt: skip
+
+TEXT_FIELD = Flag(
+    "text_field", "text", Group.DATA,
+    "Key of the text in JSON lines. Only with --input_format=jsonl.",
+)  # fmt: skip
+
 NEW_FOLDER = Flag(
     "output_dir", str, Group.REQUIRED,
     "Folder to write, which must not exist yet.",

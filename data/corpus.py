@@ -16,18 +16,19 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 import sentencex
 import tensorflow as tf
+from tqdm import tqdm
 
 from bert_keras import files
+from bert_keras.data import text_files
 from bert_keras.data.fast_tokenization import BlockTokenizer
 from bert_keras.data.instances import Summary
 from bert_keras.data.segment_sampling import Text
-from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenization import is_ideograph
 from bert_keras.errors import InputError
 
@@ -36,6 +37,7 @@ LEAST_SPAN_BYTES = 1 << 20  # so little that workers seldom wait for the last
 MAX_SPANS = 4096
 MAX_DOCUMENT_BYTES = 1 << 28
 SUFFIXES = (".ids", ".sentences", ".documents")
+MARK = "\ufeff"  # of byte order, with which a file may begin
 DEALING = 1  # sets this use of the seed apart from the others
 # What sentencex has rules for; and Chinese, whose full stops all of them know.
 LANGUAGES = (
@@ -93,6 +95,52 @@ class TextFormat:
         lines = to_lines(block.decode())
         return "".join(f"{line}\n" for line in lines).encode()
 
+    def check(self, paths: Iterable[str]) -> None:
+        """Raises an InputError if the first line of a file, but for blank ones,
+        is not of this format."""
+        for path in paths:
+            next(self.texts(path, text_files.read_lines(path)), None)
+
+    def read(self, paths: Iterable[str]) -> Iterator[str]:
+        """The `texts` of files, with a progress bar in bytes."""
+        with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+            for path in paths:
+                lines = text_files.read_lines(
+                    path, bar.update, self.lone_return
+                )
+                yield from self.texts(path, lines)
+
+    def texts(self, name: str, lines: Iterable[str]) -> Iterator[str]:
+        """What lines hold, blank ones apart: text, or a document.
+
+        Args:
+            name: of the file, for errors.
+
+        Raises:
+            InputError: a line of JSON has no document, or the first line of
+                what should be text is JSON.
+        """
+        is_first = True
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            if self.input_format == "jsonl":
+                try:
+                    line = self.text_of(line)
+                except ValueError as error:
+                    raise InputError(
+                        f"{name}, line {number} {error}"
+                    ) from error
+            elif is_first and _is_json(line):
+                raise InputError(
+                    f"{name}, line {number} is a JSON object, and "
+                    f"`input_format={self.input_format}` would take it for "
+                    "text; give `input_format=jsonl`, and `text_field` for the "
+                    "key of the text"
+                )
+            is_first = False
+            yield line
+
     def _from_paragraphs(self, text: str) -> Iterator[str]:
         # A tokenizer drops "\r", which would join the words around it.
         for paragraph in text.replace("\r", " ").split("\n"):
@@ -121,7 +169,7 @@ class TextFormat:
             ValueError: it has none. Ends a sentence that the line begins.
         """
         try:
-            document = files.parse_json(line)
+            document = files.parse_json(line.removeprefix(MARK))
         except ValueError as error:
             raise ValueError(f"is not JSON ({error})") from error
         found = (
@@ -131,7 +179,15 @@ class TextFormat:
             raise ValueError(
                 f"has no text in the field `text_field={self.text_field}`"
             )
-        return without_half_characters(found)
+        return text_files.without_half_characters(found)
+
+
+def _is_json(line: str) -> bool:
+    """Whether it is an object, as a line of text hardly is."""
+    try:
+        return isinstance(files.parse_json(line.removeprefix(MARK)), dict)
+    except ValueError:
+        return False
 
 
 def _with_rules(language: str) -> str:

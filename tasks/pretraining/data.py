@@ -36,7 +36,13 @@ from bert_keras.tasks.pretraining.config import (
     num_cores,
 )
 
-VOCABULARY_SETTINGS = Settings("build_vocabulary", types_of(VocabularyConfig))
+VOCABULARY_SETTINGS = Settings(
+    "build_vocabulary",
+    {
+        **types_of(VocabularyConfig),
+        **types_of(TextFormat, "input_format", "text_field"),
+    },
+)
 TEXT_ENDINGS = ".txt", ".txt.gz", ".jsonl", ".jsonl.gz"
 RECORD_SETTINGS = Settings(
     "make_records",
@@ -73,7 +79,8 @@ def build_vocabulary(
         vocab_size: number of tokens at most, with special and [unused] ones.
         output_file: the vocab.txt to write.
         settings: other flags of build_vocab.py, by name: do_lower_case (True),
-            strip_accents, num_unused (99), min_frequency (2).
+            strip_accents, num_unused (99), min_frequency (2), input_format
+            ("jsonl" for JSON lines), text_field.
 
     Returns:
         The tokens, by their ids.
@@ -84,16 +91,21 @@ def build_vocabulary(
     """
     values = VOCABULARY_SETTINGS.read({"vocab_size": vocab_size, **settings})
     config = make(VocabularyConfig, values)
+    text_format = make(TextFormat, values)
     output_file = os.fspath(output_file)
     if isinstance(names := _names(text), str):
-        return learn_from_files(names, output_file, config, "text")[1]
-    return _learn(_lines(names), output_file, config)[1]
+        return learn_from_files(
+            names, output_file, config, text_format, "text"
+        )[1]
+    texts = text_format.texts("text", _lines(names))
+    return _learn(texts, output_file, config)[1]
 
 
 def learn_from_files(
     input_file: str,
     output_file: str,
     config: VocabularyConfig,
+    text_format: TextFormat,
     argument: str = "input_file",
 ) -> tuple[dict[str, int], list[str]]:
     """Writes the vocabulary of files; returns their words with how often they
@@ -104,8 +116,7 @@ def learn_from_files(
     """
     paths = text_files.expand_patterns(input_file, argument, takes_pipes=True)
     files.refuse_inputs("output_file", output_file, **{argument: paths})
-    lines = text_files.read_with_progress(paths)
-    return _learn(lines, output_file, config)
+    return _learn(text_format.read(paths), output_file, config)
 
 
 def _learn(
@@ -249,6 +260,7 @@ def write_records(
     config.check(opened.load().special_tokens)
     _check_settings(config, text_format, settings, opened.vocab_file, given)
     paths = text_files.expand_patterns(input_file)
+    text_format.check(paths)
     read = {"input_file": paths, "vocab_file": [vocab_file]}
     outputs = output_file.split(",")
     for path in outputs:

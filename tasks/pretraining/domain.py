@@ -113,6 +113,8 @@ def pretrain_domain(
         inputs["general_file"] = text_files.expand_patterns(
             given, "general_file"
         )
+    for paths in inputs.values():
+        TextFormat(config.input_format, config.text_field).check(paths)
     written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
     files.refuse_inputs("output_dir", output_dir, written, **inputs)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)

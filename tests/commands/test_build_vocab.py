@@ -1,6 +1,7 @@
 """The real command: a vocabulary that create_pretraining_data.py accepts."""
 
 import gzip
+import json
 import pathlib
 
 from bert_keras.data.tokenizers import check_any_vocabulary
@@ -36,6 +37,24 @@ def test_learns_from_several_files(tmp_path: pathlib.Path) -> None:
         "fewer tokens than --vocab_size=50: the text has no more that are "
         "frequent enough, which is fine\n"
     )
+
+
+def test_json_lines_are_read_by_their_format(tmp_path: pathlib.Path) -> None:
+    texts = ["The café.\nSea seas", "sea seas"]
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    lines = "\n".join(json.dumps({"body": text}) for text in texts)
+    (tmp_path / "a.jsonl").write_text(f"{lines}\n")
+    args = "build_vocab.py", "--num_unused=2", "--min_frequency=1"
+    plain = f"--input_file={tmp_path}/a.txt", f"--output_file={tmp_path}/plain"
+    forked(*args, *plain)
+    out = tmp_path / "vocab.txt"
+    json_lines = f"--input_file={tmp_path}/*.jsonl", f"--output_file={out}"
+    assert "give --input_format=jsonl, and --text_field" in fails_with(
+        *args, *json_lines
+    )
+    assert not out.exists()
+    forked(*args, *json_lines, "--input_format=jsonl", "--text_field=body")
+    assert out.read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def test_bad_output(tmp_path: pathlib.Path) -> None:

@@ -170,6 +170,7 @@ def bad_files(folder: pathlib.Path) -> None:
     (folder / "empty.txt").touch()
     (folder / "one_document.txt").write_text("a sea\na ship\n\n\n")
     (folder / "latin1.txt").write_bytes(b"a\n\nb\ncaf\xe9\n")
+    (folder / "lines.jsonl").write_text('\n{"text": "a"}\n')
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\nsea\n")
     (folder / "model").mkdir()
     (folder / "model" / "vocab.txt").write_bytes(VOCAB.read_bytes())
@@ -196,6 +197,11 @@ def bad_files(folder: pathlib.Path) -> None:
             ["--sampler=google", "--input_format=jsonl"],
             "--sampler=google has no --input_format",
         ),
+        (
+            ["--input_file={}/one_document.txt,{}/*.jsonl"],
+            "{}/lines.jsonl, line 2 is a JSON object, and --input_format="
+            "sentences would take it for text; give --input_format=jsonl",
+        ),
         (["--language=german"], "--language=german has no rules for sent"),
         (["--vocab_file={}/vocab.txt"], "it lacks [CLS], [SEP], [MASK]"),
         (["--max_seq_length=4"], "--max_seq_length=4 is too small"),
@@ -220,8 +226,8 @@ def test_bad_input(
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
-        *[flag.format(tmp_path) for flag in flags],
+        *[flag.replace("{}", str(tmp_path)) for flag in flags],
     )
     assert refusal.startswith("create_pretraining_data.py: ")
-    assert message.format(tmp_path) in refusal
+    assert message.replace("{}", str(tmp_path)) in refusal
     assert sorted(os.listdir(tmp_path)) == before

@@ -173,6 +173,11 @@ def test_what_cannot_be_extended(model: Path, tmp_path: Path) -> None:
     (tmp_path / "known.txt").write_text("the sea, the sea")
     known = flags(model, input_file=tmp_path / "known.txt")
     assert "no word of several tokens" in fails_with(COMMAND, *known)
+    (tmp_path / "text.jsonl").write_text('{"body": "the sea"}\n')
+    known = flags(model, input_file=tmp_path / "text.jsonl")
+    assert "give --input_format=jsonl" in fails_with(COMMAND, *known)
+    known += ["--input_format=jsonl", "--text_field=body"]
+    assert "no word of several tokens" in fails_with(COMMAND, *known)
     theirs = GOLDEN / "hugging_face" / "pretraining"
     assert "convert_checkpoint.py" in fails_with(
         COMMAND, *flags(model, init_checkpoint=theirs)

@@ -215,6 +215,16 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
         lengths,
     )
     assert "has 1 of at least two different documents" in sentence
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"text": "one"}\n\n{"text": "two"}\n')
+    sentence = fails_with(
+        "pretrain_domain.py",
+        *args,
+        f"--input_file={lines}",
+        "--num_train_steps=2",
+        lengths,
+    )
+    assert f"{lines}, line 1 is a JSON object" in sentence
 
 
 def parts_of(

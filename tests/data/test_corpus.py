@@ -304,6 +304,30 @@ def test_returns_join_no_words() -> None:
     assert found == b"First\nline.\nThe\nsecond.\nEnd.\n\n"
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_json_is_no_text(tmp_path: Path, mark: str) -> None:
+    text, lines = tmp_path / "a.txt", tmp_path / "b.jsonl"
+    text.write_text("\n{the sea}\n")
+    lines.write_text(f'{mark}{{"body": "the sea\\nships"}}\n\n{{}}\n')
+    paths = [str(text), str(lines)]
+    for name in ("sentences", "paragraphs"):
+        text_format = TextFormat(name)
+        text_format.check(paths[:1])
+        assert [*text_format.read(paths[:1])] == ["{the sea}\n"]
+        with pytest.raises(InputError, match=r"b\.jsonl, line 1 is a JSON obj"):
+            text_format.check(paths)
+        with pytest.raises(InputError, match="give `input_format=jsonl`, and"):
+            [*text_format.read(paths)]
+    text_format = TextFormat("jsonl", "body")
+    text_format.check(paths[1:])
+    with pytest.raises(InputError, match=r"a\.txt, line 2 is not JSON"):
+        text_format.check(paths)
+    texts = text_format.read(paths[1:])
+    assert next(texts) == "the sea\nships"
+    with pytest.raises(InputError, match=r"line 3 has no text in the field"):
+        next(texts)
+
+
 def test_half_a_sign() -> None:
     found = TextFormat("jsonl").to_sentences(b'{"text": "sea \\ud83d"}')
     assert found == b"sea ?\n\n"

@@ -81,7 +81,7 @@ def test_settings_are_the_commands() -> None:
         data.VOCABULARY_SETTINGS,
         "build_vocab",
         {"input_file", "output_file", "do_lower"},
-        defaults_of(VocabularyConfig),
+        defaults_of(VocabularyConfig, TextFormat),
     )
     check_settings(
         data.RECORD_SETTINGS,
@@ -119,14 +119,26 @@ def test_a_vocabulary_is_the_command_s(tmp_path: Path) -> None:
     )
     assert (tmp_path / "vocab.txt").read_bytes() == made.read_bytes()
     text: Any
-    for text in ([CORPUS], CORPUS.read_text().splitlines(), str(CORPUS)):
+    plain = CORPUS.read_text().splitlines()
+    for text in ([CORPUS], plain, str(CORPUS)):
         other = tmp_path / "other.txt"
         bert_keras.build_vocabulary(
             text, 300, other, num_unused=3, do_lower_case=False
         )
         assert other.read_bytes() == made.read_bytes()
+    lines = [json.dumps({"text": text}) for text in plain]
+    bert_keras.build_vocabulary(
+        lines,
+        300,
+        other,
+        num_unused=3,
+        do_lower_case=False,
+        input_format="jsonl",
+    )
+    assert other.read_bytes() == made.read_bytes()
     other.unlink()
     for text, sentence in (
+        (lines, "text, line 1 is a JSON object"),
         ([str(CORPUS)], "the name of a file"),
         (["none.txt", "the sea"], "text 0 is none.txt, the name of"),
         (["the sea", 3], "text 1 is a int; expected a string"),
