@@ -699,6 +699,13 @@ def fingerprint(path: str) -> str:
     return f"{size} bytes, checksum {crc:08x}"
 
 
+def are_same(one: str, other: str) -> bool:
+    """Whether two names lead to one file."""
+    if "://" in one + other:
+        return one == other
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
 def identities(paths: Sequence[str], most: int = DIGEST_BYTES) -> list[str]:
     """Identifies the contents of each file, more surely than `fingerprint`.
 

@@ -11,6 +11,7 @@ tokenization_bert.py; tokenizers' serialization of its models.
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -74,6 +75,7 @@ CLASSES = (
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
 CASED_SHARE = 0.05  # share of tokens with capitals in cased vocabularies
 UNUSED = re.compile(r"\[(unused|token )\d+\]")  # a token may take their places
+_folders: dict[bytes, str] = {}  # temporary ones, by what is in them
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -523,11 +525,20 @@ def _complete_vocabulary(
             for number in range(1 + max(vocab.values(), default=-1))
         )
         contents = {files.VOCABULARY: text}
-    folder = files.temporary_folder()
-    for name, text in contents.items():
-        Path(folder, name).write_bytes(text.encode())
-    path = os.path.join(folder, next(iter(contents)))
+    path = os.path.join(_written(contents), next(iter(contents)))
     return path, check_any_vocabulary(path)
+
+
+def _written(contents: Mapping[str, str]) -> str:
+    """A temporary folder with files of these contents, one for all models of a
+    process that have the same."""
+    digest = hashlib.sha256(json.dumps(contents).encode()).digest()
+    folder = _folders.get(digest, "")
+    if not all(os.path.exists(os.path.join(folder, x)) for x in contents):
+        folder = _folders[digest] = files.temporary_folder()
+        for name, text in contents.items():
+            Path(folder, name).write_bytes(text.encode())
+    return folder
 
 
 def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:

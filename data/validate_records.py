@@ -33,7 +33,7 @@ from bert_keras.data.tfrecords import (
     parse_batch,
     read_records,
 )
-from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.data.tokenizers import Tokenizer, TokenizerSettings
 from bert_keras.errors import InputError, with_flags
 
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names
@@ -171,13 +171,20 @@ def check_first_records(paths: Sequence[str], tokenizer: Tokenizer) -> None:
             )
 
 
-def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
+def check_vocabulary(
+    paths: Sequence[str],
+    vocabularies: Iterable[str],
+    tokenizer: TokenizerSettings | None = None,
+) -> None:
     """Raises an InputError for records that create_pretraining_data has made
-    with another vocabulary, as the folder that it leaves beside them says.
-    Records of `sampler=google`, and copies without that folder, pass.
+    with another vocabulary, or another case or accents, as the folder that it
+    leaves beside them says. Records of `sampler=google`, and copies without
+    that folder, pass.
 
     Args:
         vocabularies: files, one of which it should have been.
+        tokenizer: that the model will read texts with; None: of bytes, which
+            keep case and accents.
     """
     digests = {*map(work_folder.digest_of_files, vocabularies)}
     for folder in {os.path.dirname(x) for x in paths if "://" not in x}:
@@ -187,16 +194,45 @@ def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
             settings = files.read_json(
                 os.path.join(place, work_folder.SETTINGS)
             )
-            if settings.get("vocab_file") in digests:
+            is_alike = settings.get("vocab_file") in digests
+            differs = is_alike and _other_case(settings, tokenizer)
+            if is_alike and not differs:
                 continue
             for output, identity in files.read_json(done).items():
                 path = os.path.join(folder, os.path.basename(output))
-                if path in paths and files.fingerprint(path) == identity:
-                    raise InputError(
-                        f"{path} was made with another vocabulary than that of "
-                        "`vocab_file` or `init_checkpoint`; make it again with "
-                        f"this one (or, if they are alike, delete {place})"
-                    )
+                if path not in paths or files.fingerprint(path) != identity:
+                    continue
+                if differs:
+                    raise InputError(f"{path} was made with {differs}")
+                raise InputError(
+                    f"{path} was made with another vocabulary than that of "
+                    "`vocab_file` or `init_checkpoint`; make it again with "
+                    f"this one (or, if they are alike, delete {place})"
+                )
+
+
+def _other_case(
+    settings: Mapping[str, Any], tokenizer: TokenizerSettings | None
+) -> str:
+    """In what records were made otherwise than a model will read texts: the
+    rest of a sentence, or nothing."""
+    then = settings.get("tokenizer")
+    if not tokenizer or not then:  # earlier versions stored none
+        return ""
+    now = tokenizer.to_json()
+    for name in ("do_lower_case", "strip_accents"):
+        # None: as do_lower_case
+        was, is_ = (
+            x["do_lower_case"] if x[name] is None else x[name]
+            for x in (then, now)
+        )
+        if was != is_:
+            return (
+                f"`{name}={was}`, and the model would read texts with "
+                f"`{name}={is_}`; give `{name}={was}`, or make the records "
+                f"again with `{name}={is_}`"
+            )
+    return ""
 
 
 def name_kinds(paths: Sequence[str]) -> str | None:

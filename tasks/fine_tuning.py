@@ -32,7 +32,13 @@ from bert_keras.data.record_schema import HostShard
 from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError, warn
-from bert_keras.files import content, is_stream, parse_json, write_json
+from bert_keras.files import (
+    are_same,
+    content,
+    is_stream,
+    parse_json,
+    write_json,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs, are_finite
 from bert_keras.tasks.checkpoint_compatibility import second_config
@@ -308,6 +314,13 @@ class FineTuningTask(Task):
                 f"`max_seq_length={data.longest}` trains the same in less "
                 "memory, but the model then cuts longer texts, later, too"
             ]
+        named = trainer.run.data_files
+        train_file, held_out = named.get("train_file"), self.eval_argument
+        if train_file and are_same(train_file, named.get(held_out, "")):
+            hints.append(
+                f"`{held_out}` is `train_file`, too: scores on training "
+                "examples say little about new ones"
+            )
         strategy, host = trainer.devices
         num_micro_batches = 0  # rows are not packed
         # Several batches in one call, as on a TPU, have one shape.

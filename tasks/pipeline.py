@@ -22,7 +22,7 @@ from bert_keras.data.input_features import (
 )
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, refuse_fork, with_flags
+from bert_keras.errors import InputError, refuse_fork, say_once, with_flags
 from bert_keras.modeling.checkpoint import LoadReport
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
@@ -173,6 +173,8 @@ class Pipeline(abc.ABC):
                 if error := answer.fields.get("error"):
                     where = "" if is_one else f"number {answer.number}: "
                     raise InputError(where + error)
+                if answer.note:
+                    say_once(f"one of the texts: {answer.note}")
                 found.append(make(**answer.fields))
         return found[0] if is_one else found
 
@@ -193,7 +195,8 @@ class Pipeline(abc.ABC):
 
         Args:
             texts: one or several. Of one with more tokens than the model has
-                positions, the first are read.
+                positions, or than the folder of a sentence-transformers model
+                says, the first are read.
             pooling: of the tokens' vectors: "mean", "max" or "cls"; None: what
                 the folder of a sentence-transformers model says, else the mean.
             layer: a number from 0, or from -1, the last, downwards.
@@ -215,6 +218,7 @@ class Pipeline(abc.ABC):
         several = as_list(texts)
         check_are_texts([(text,) for text in several])
         size = self.encoder.config.hidden_size
+        most = min(self.max_length, pool.max_length or self.max_length)
         with self._turn():
             if layer not in self.extractors:
                 extractor = FeatureExtractor(self.config, [layer], self.encoder)
@@ -222,11 +226,11 @@ class Pipeline(abc.ABC):
             results = encode_documents(
                 self.extractors[layer],
                 (
-                    make_document(text, None, self.tokenizer, self.max_length)
+                    make_document(text, None, self.tokenizer, most)
                     for text in several
                 ),
                 batch_size,
-                self.max_length,
+                most,
                 (1, size),
             )
             if progress:

@@ -36,6 +36,7 @@ MODES = {  # keys of 1_Pooling/config.json -> names
 class SentencePooling(NamedTuple):
     pooling: str  # one of POOLINGS
     normalizes: bool = False  # to length 1
+    max_length: int | None = None  # tokens of a text; None: the model's own
 
     def vector(self, x: np.ndarray) -> np.ndarray:
         """[T, H] -> [H]: the first token's vector, or all tokens' mean or
@@ -96,7 +97,9 @@ def read_sentence_pooling(path: str) -> SentencePooling:
     if mode is None:
         raise InputError(f"{path} lists no Pooling; give `pooling`")
     _say_what_is_not_done(path)
-    return SentencePooling(mode, normalizes)
+    most = json_beside(path, SETTINGS[1]).get("max_seq_length")
+    is_number = type(most) is int and most > len(("[CLS]", "[SEP]"))
+    return SentencePooling(mode, normalizes, most if is_number else None)
 
 
 def _say_what_is_not_done(path: str) -> None:

@@ -406,6 +406,7 @@ class Trainer:
                 patience=plan.selection.patience,
                 evaluate=lambda: self.task.evaluate(self),
                 keep=self._keep_best,
+                go_back=self.best.go_back,
                 output_dir=self.folder,
                 writes=host.is_chief,
                 samples=lambda: self.task.samples(self),
@@ -522,8 +523,9 @@ class Trainer:
                 "learning rate had begun to fall"
             )
             if may_write:
-                if self.best.forget_after(stable):  # its evaluations, too
-                    self.results.move([EVAL_LOG])
+                if self.best.is_after(stable):
+                    self.results.move([EVAL_LOG])  # first: a kill may follow
+                    self.best.forget_seen()
                 go_back(self.folder, stable)
                 newest = stable
         if may_write and newest < config.num_train_steps:  # it resumes
@@ -724,7 +726,8 @@ class Trainer:
     def _keep_best(self, step: int, metrics: Mapping[str, float]) -> None:
         """Stores the model; the one before goes when this one is whole."""
         if self.devices.host.is_chief:
-            self.best.keep(step, metrics, self._save)
+            saved = max(map(step_of, saved_states(self.folder)), default=0)
+            self.best.keep(step, metrics, self._save, saved)
 
     def _write_model(self, logs: Sequence[str]) -> None:
         """Writes the model to output_dir, unless that has this very model.

@@ -291,6 +291,9 @@ class BestCheckpoint:
     While it is trained, output_dir/best/step-7 is that model's folder, and
     best/best.json says what it reached; in the end output_dir has both. The
     same best.json in best/step-7 tells it from a user's folder.
+
+    A run that is killed resumes from its newest state. The model that was the
+    best then stays beside a later one, until there is a later state.
     """
 
     def __init__(self, output_dir: str):
@@ -305,9 +308,13 @@ class BestCheckpoint:
         step: int,
         metrics: Mapping[str, float],
         save: Callable[[str], None],
+        saved_step: int = 0,
     ) -> None:
-        """Stores a model by `save`, which is given the folder; the one before
-        goes when this one is whole.
+        """Stores a model by `save`, which is given the folder; those before go
+        when this one is whole, except the last of them up to `saved_step`.
+
+        Args:
+            saved_step: of the newest state.
 
         Raises:
             InputError: a user's folder has its name.
@@ -330,35 +337,60 @@ class BestCheckpoint:
         files.write_json(os.path.join(folder, BEST_JSON), noted)
         save(folder)
         files.write_json(self.seen, noted)
-        for name in files.names_in(self.parent):
-            other = os.path.join(self.parent, name)
-            if other == folder or not re.fullmatch(r"step-\d+", name):
-                continue
-            # Or what a killed run did not get to remove
-            own = _step_if_any(os.path.join(other, BEST_JSON))
-            if name in (f"step-{before}", f"step-{own}"):
-                _remove_model(other)
+        others = {*self._steps(), *([] if before is None else [before])} - {
+            step
+        }
+        kept = max(
+            (other for other in others if other <= saved_step), default=0
+        )
+        for other in others - {kept}:
+            _remove_model(os.path.join(self.parent, f"step-{other}"))
+
+    def _steps(self) -> list[int]:
+        """Of the models that are there; a killed run may have left several."""
+        names = files.names_in(self.parent) if files.is_dir(self.parent) else []
+        found = []
+        for name in names:
+            path = os.path.join(self.parent, name, BEST_JSON)
+            step = _step_if_any(path)
+            if step is not None and name == f"step-{step}":
+                found.append(step)
+        return found
+
+    def go_back(self, step: int) -> None:
+        """Makes the last model up to `step` the best one again: from there a
+        run resumes, which will find the later ones anew, or others."""
+        if _step_if_any(self.seen) in (None, *range(step + 1)):
+            return
+        earlier = [other for other in self._steps() if other <= step]
+        if earlier:
+            folder = os.path.join(self.parent, f"step-{max(earlier)}")
+            files.copy_whole(os.path.join(folder, BEST_JSON), self.seen)
 
     def find(self) -> tuple[str, int]:
         """The folder of the best one up to now, and its step."""
         step = _read_step(self.seen)
         return os.path.join(self.parent, f"step-{step}"), step
 
-    def forget_after(self, step: int) -> bool:
-        """Forgets the best model up to now if it is of a later step: the best
-        one before is no longer there. Says whether it did."""
-        if not tf.io.gfile.exists(self.seen) or self.find()[1] <= step:
-            return False
+    def is_after(self, step: int) -> bool:
+        """Whether the best model up to now is of a later step."""
+        return tf.io.gfile.exists(self.seen) and self.find()[1] > step
+
+    def forget_seen(self) -> None:
+        """Forgets the best model up to now."""
         folder, _ = self.find()
         if _is_link(self.parent):
             files.remove(self.parent)
         else:
             files.remove(self.seen)
             _remove_model(folder)
-        return True
 
     def finish(self) -> None:
-        """output_dir's model is now the best one."""
+        """output_dir's model is now the best one, and the run has ended."""
+        _, best = self.find()
+        for step in self._steps():
+            if step != best:
+                _remove_model(os.path.join(self.parent, f"step-{step}"))
         files.copy_whole(self.seen, self.final)
 
     def note_adopted(self, step: int, metrics: dict[str, float]) -> None:

@@ -44,6 +44,8 @@ class EarlyStopping:
     evaluate: Callable[[], dict[str, float]]  # the model as it is now
     # Stores the model as the best, given its step and metrics.
     keep: Callable[[int, Mapping[str, float]], None]
+    # Makes the best up to a step, from which the run resumes, the best again.
+    go_back: Callable[[int], None]
     output_dir: str
     writes: bool  # whether this host writes the log
     samples: Callable[[], str] = str  # predictions as Markdown
@@ -57,6 +59,7 @@ class EarlyStopping:
         """Forgets what a killed run saw after `step`; whether it had ended."""
         if self.writes:
             forget_steps_after(self.path, step)
+            self.go_back(step)
         log = content(self.path)
         if log is not None:
             try:

@@ -423,11 +423,6 @@ def table_problem(
         train = read(files.train_file, "train_file", True)
     if evaluates:
         held_out = {"": read(files.eval_file, "eval_file", True)}
-        if files.eval_file == files.train_file:
-            warn(
-                "`eval_file` is `train_file`, too: scores on training examples "
-                "say little about new ones"
-            )
     if predicts:
         asked = {"": read(files.predict_file, "predict_file", False)}
     target = _target(files, stored_labels, train, held_out.get("", []))

@@ -58,7 +58,7 @@ def to_tags(
     B I B in IOB2, I I B in IOB1, B E S in IOBES and B L U in BILUO."""
     begin, inside, end, single = tuple(LETTERS[scheme])
     tags = [OUTSIDE] * num_words
-    last = Entity("", 0, 0)
+    last = Entity("", -1, -1)  # beside no word
     for entity in found:
         length = entity.end - entity.begin
         letters = [begin, *[inside] * (length - 2), end]

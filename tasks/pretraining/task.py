@@ -38,7 +38,13 @@ from bert_keras.data.record_schema import (
     without_next_sentence,
 )
 from bert_keras.data.tokenizer_folder import VOCABULARIES
-from bert_keras.errors import InputError, first_line, with_flags
+from bert_keras.errors import (
+    InputError,
+    first_line,
+    say_once,
+    warn,
+    with_flags,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import advice
@@ -156,6 +162,17 @@ def open_records(
     if config.general_eval_file:
         general = text_files.expand_patterns(
             config.general_eval_file, "general_eval_file"
+        )
+    shared = [
+        path
+        for path in held_out
+        if config.eval_file and any(files.are_same(path, x) for x in train)
+    ]
+    if shared and run.do_train:
+        warn(
+            f"{shared[0]} is among the files of `input_file` and of "
+            "`eval_file`: scores on what is trained on say little about new "
+            "text"
         )
     if dataset is None:
         features = _features_of_files(train, config, model_config, devices)
@@ -334,8 +351,11 @@ class PretrainingTask(Task):
             vocab_files = (
                 tokenizer.vocab_file, source.vocab_file, start_vocab_file,
             )  # fmt: skip
+            is_bytes = tokenizer.vocab_file.endswith(files.BYTE_LEVEL)
             validate_records.check_vocabulary(
-                inputs.paths, filter(None, vocab_files)
+                inputs.paths,
+                filter(None, vocab_files),
+                None if is_bytes else tokenizer.settings,
             )
         self.context = RunContext(devices, run, model_config, tokenizer)
         self.model_class = Pretraining if self.inputs.have_pairs else MaskedLm
@@ -501,6 +521,10 @@ class PretrainingTask(Task):
                 yield batch
 
         found = trainer.evaluation(counted())
+        if self.num_evaluated == self.config.max_eval_steps:
+            number = self.num_evaluated * self.config.eval_batch_size
+            steps = f"`max_eval_steps={self.num_evaluated}`"
+            say_once(f"evaluates the first {number:,} records, as {steps} says")
         if self.inputs.general:
             general = self._evaluation_batches(trainer, self.inputs.general)
             for name, value in trainer.evaluation(general).items():
@@ -586,11 +610,6 @@ class PretrainingTask(Task):
                     f"{accuracy:.4f}"
                 )
                 print(with_flags(text))
-        if self.num_evaluated == self.config.max_eval_steps:
-            number = self.num_evaluated * self.config.eval_batch_size
-            steps = f"`max_eval_steps={self.num_evaluated}`"
-            text = f"evaluated the first {number:,} records, as {steps} says"
-            print(with_flags(text))
 
     @contextlib.contextmanager
     def explain_parse_errors(self) -> Iterator[None]:

@@ -375,6 +375,24 @@ def test_settings_of_another_task_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_scores_of_the_training_examples_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the file is called."""
+    (tmp_path / "a").mkdir()
+    table = tmp_path / "a.csv"
+    table.write_text("text,label\nthe sea,0\na storm,1\na ship,1\n")
+    again = tmp_path / "a" / ".." / "a.csv"
+    said = "`eval_file` is `train_file`, too: scores on training examples"
+    train: Any = classification.train_classifier
+    train(str(table), output_dir=tmp_path / "run", **SHORT)
+    assert said not in capsys.readouterr().err
+    named = {**SHORT, "output_dir": tmp_path / "named"}
+    train(str(table), evaluation=str(again), **named)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_changed_evaluation_does_not_go_on(tmp_path: Path) -> None:
     texts, labels = ["the sea", "a storm", "the ship", "rain"], [0, 1, 0, 1]
     given = {

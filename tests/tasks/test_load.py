@@ -181,6 +181,18 @@ def test_a_long_line_is_cut_or_read_through_windows(tmp_path: Path) -> None:
     assert windowed.columns == ["2.500000"]
 
 
+def test_a_cut_text_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model: Any = load(text_folder(tmp_path, "regression"))
+    model.predict("the sea")
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        model.predict(["the sea", "the sea " * 50])
+    said = capsys.readouterr().err
+    assert said == "one of the texts: it is cut to 16 tokens\n"
+
+
 def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
     """Through folder, tokenizer, padding and batches; windows are joined."""
     folder = text_folder(
@@ -506,6 +518,24 @@ def test_every_model_encodes(tmp_path: Path) -> None:
     save_model_folder(str(tmp_path / "bare"), ONE_LAYER, mappings, VOCAB)
     bare: Any = load(str(tmp_path / "bare"))
     assert bare.encode(texts).shape == (2, ONE_LAYER.hidden_size)
+    # as sentence-transformers cuts texts
+    (tmp_path / "bare" / "1_Pooling").mkdir()
+    for name, values in (
+        (
+            "modules.json",
+            [
+                {"type": "a.Transformer", "path": ""},
+                {"type": "a.Pooling", "path": "1_Pooling"},
+            ],
+        ),
+        ("sentence_bert_config.json", {"max_seq_length": 4}),
+        ("1_Pooling/config.json", {"pooling_mode": "mean"}),
+    ):
+        (tmp_path / "bare" / name).write_text(json.dumps(values))
+    vectors = bare.encode(["the sea", "the sea is old"])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    vectors = bare.encode(["the sea", "the sea is old"], pooling="mean")
+    assert abs(vectors[0] - vectors[1]).max() > 1e-3
     with pytest.raises(InputError, match="has no cls/predictions"):
         bare.fill("The [MASK].")
 

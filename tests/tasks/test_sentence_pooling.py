@@ -80,7 +80,7 @@ def test_where_the_file_is(tmp_path: Path) -> None:
     assert pooling_file(weights) == pooling_file(str(tmp_path)) == str(path)
     path.unlink()  # the folder of the model alone, and how it is pooled
     alone = pooling_file(weights)
-    assert alone and read_sentence_pooling(alone) == ("max", False)
+    assert alone and read_sentence_pooling(alone) == SentencePooling("max")
 
 
 @pytest.mark.parametrize(

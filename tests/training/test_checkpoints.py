@@ -1,6 +1,7 @@
 """Tests of training/checkpoints.py: what was damaged on the disk."""
 
 import itertools
+import json
 import os
 import shutil
 import types
@@ -340,6 +341,38 @@ def test_a_kill_leaves_no_second_best_model(
     assert sorted(os.listdir(best.parent)) == ["best.json", "step-9"]
 
 
+def test_the_best_up_to_the_newest_state_is_kept_to_go_back_to(
+    tmp_path: Path,
+) -> None:
+    best = BestCheckpoint(str(tmp_path))
+
+    def keep(step: int, saved_step: int) -> None:
+        value = {"f1": step / 100}
+        best.keep(step, value, lambda x: Path(x, "a").touch(), saved_step)
+
+    def models() -> list[str]:
+        return sorted(x for x in os.listdir(best.parent) if x != "best.json")
+
+    keep(3, 0)
+    keep(6, 0)
+    assert models() == ["step-6"]
+    keep(15, 10)
+    keep(18, 10)
+    assert models() == ["step-18", "step-6"]
+    best.go_back(20)
+    assert best.find()[1] == 18
+    best.go_back(10)  # the state of step 20 was never saved
+    assert best.find()[1] == 6
+    assert json.loads((tmp_path / "best" / "best.json").read_text()) == {
+        "step": 6,
+        "f1": 0.06,
+    }
+    keep(15, 10)
+    assert models() == ["step-15", "step-6"]
+    best.finish()
+    assert models() == ["step-15"]
+
+
 def test_a_best_folder_of_an_earlier_version_is_replaced(
     tmp_path: Path,
 ) -> None:
@@ -360,7 +393,8 @@ def test_a_best_folder_that_is_a_link_is_replaced(
     (tmp_path / "run" / "best").symlink_to(other.parent)
     best = BestCheckpoint(str(tmp_path / "run"))
     if forgets:
-        assert best.forget_after(4)
+        assert best.is_after(4) and not best.is_after(5)
+        best.forget_seen()
         assert not os.path.lexists(best.parent)
     else:
         best.keep(7, {"f1": 0.5}, lambda folder: None)

@@ -20,6 +20,7 @@ class Kept:
             every_steps=10,
             evaluate=lambda: {"f1": next(self.values), "loss": 1.0},
             keep=lambda step, _: self.steps.append(step),
+            go_back=lambda step: None,
             output_dir=str(folder),
             writes=True,
             **arguments,  # type: ignore[arg-type]

@@ -24,8 +24,9 @@ from bert_keras.data.record_dataset import record_dataset
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.tfrecords import parse_batch
 from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.data.validate_records import read_first, table_of
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, say_once
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import data, training
 from bert_keras.tasks.pretraining.config import RecordsConfig, VocabularyConfig
@@ -247,6 +248,22 @@ def test_records_of_another_vocabulary_are_refused(tmp_path: Path) -> None:
     check(made[:1], [str(other)])
     shutil.rmtree(tmp_path / ".a.making")
     check(made, [str(other)])
+
+
+def test_records_of_another_case_are_refused(tmp_path: Path) -> None:
+    made = str(tmp_path / "made")
+    bert_keras.make_records(
+        CORPUS, made, VOCAB, do_lower_case=True, strip_accents=False, **LENGTHS
+    )
+    given = {**SHORT, "vocab_file": VOCAB, "model_size": "tiny"}
+    del given["init_checkpoint"]
+    with pytest.raises(InputError, match="give `strip_accents=False`, or make"):
+        bert_keras.pretrain(made, tmp_path / "run", **given)
+    check, named = validate_records.check_vocabulary, ([made], [VOCAB])
+    check(*named, TokenizerSettings(strip_accents=False))
+    check(*named, None)
+    with pytest.raises(InputError, match="`do_lower_case=True`, and the model"):
+        check(*named, TokenizerSettings(do_lower_case=False))
 
 
 def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
@@ -637,6 +654,22 @@ def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
             )
     with pytest.raises(InputError, match="both say how long to train"):
         pretrained(records, tmp_path / "both", train_hours=1.0)
+
+
+@pytest.mark.slow
+def test_scores_of_what_is_trained_on_are_named(
+    records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.tfrecord"
+    shutil.copy(records, other)
+    again = os.path.relpath(records)
+    for given, is_named in ((other, False), (f"{other},{again}", True)):
+        folder = tmp_path / str(is_named)
+        pretrained(records, folder, evaluation=given, max_eval_steps=1)
+        said = capsys.readouterr().err
+        assert ("is among the files of `input_file`" in said) == is_named
+        assert "evaluates the first 8 records, as `max_eval_steps=1`" in said
+        say_once.cache_clear()
 
 
 class Stopped(Exception):
