@@ -186,7 +186,9 @@ class Progress:
         named = {short(k).removeprefix("eval_"): v for k, v in figures.items()}
         if "eval_loss" in figures:  # as in `_write_scalars`
             named["loss"] = figures["eval_loss"]
-        shown = (f"{k}\xa0{v:.4f}" for k, v in sorted(named.items()))
+        # what is measured on general text comes last
+        names = sorted(named, key=lambda x: (x.startswith("general_"), x))
+        shown = (f"{name}\xa0{named[name]:.4f}" for name in names)
         text = "  ".join([f"eval at step {step:,}:", *shown])
         lines = textwrap.fill(text, MAX_WIDTH, subsequent_indent="  ")
         print(lines.replace("\xa0", " "), flush=True)
