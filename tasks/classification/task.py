@@ -8,6 +8,7 @@ Shapes: N examples, C outputs.
 
 import collections
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -483,7 +484,7 @@ def _class_weights(
         weights = {}
     unknown = weights.keys() - set(labels)
     given = tuple(weights.get(label, 1.0) for label in labels)
-    is_sound = all(weight >= 0 for weight in given) and any(given)
+    is_sound = all(0 <= x < math.inf for x in given) and any(given)
     if unknown or not weights or not is_sound:
         raise InputError(
             f"`class_weights={text}` is not understood; expected balanced, or "

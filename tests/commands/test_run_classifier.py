@@ -423,7 +423,7 @@ def test_class_weights() -> None:
     # 4 / (2 * 3) and 4 / (2 * 1)
     assert weights("balanced") == (pytest.approx(2 / 3), 2.0)
     assert weights("b=5") == (1.0, 5.0)
-    for bad in ("b", "c=1", "b=x", "b=nan", "b=-1", "a=0,b=0"):
+    for bad in ("b", "c=1", "b=x", "b=nan", "b=inf", "b=-1", "a=0,b=0"):
         with pytest.raises(InputError, match="balanced, or label=weight"):
             weights(bad)
     with pytest.raises(InputError, match="for `target=single_label`"):
