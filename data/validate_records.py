@@ -203,7 +203,10 @@ def check_vocabulary(
                 if path not in paths or files.fingerprint(path) != identity:
                     continue
                 if differs:
-                    raise InputError(f"{path} was made with {differs}")
+                    raise InputError(
+                        f"{path} was made with {differs} (or, to go on all the "
+                        f"same, delete {place})"
+                    )
                 raise InputError(
                     f"{path} was made with another vocabulary than that of "
                     "`vocab_file` or `init_checkpoint`; make it again with "

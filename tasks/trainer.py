@@ -724,7 +724,8 @@ class Trainer:
             )
 
     def _keep_best(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Stores the model; the one before goes when this one is whole."""
+        """Stores the model; of those before, the last up to the newest state
+        stays."""
         if self.devices.host.is_chief:
             saved = max(map(step_of, saved_states(self.folder)), default=0)
             self.best.keep(step, metrics, self._save, saved)

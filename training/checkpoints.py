@@ -358,14 +358,19 @@ class BestCheckpoint:
         return found
 
     def go_back(self, step: int) -> None:
-        """Makes the last model up to `step` the best one again: from there a
-        run resumes, which will find the later ones anew, or others."""
-        if _step_if_any(self.seen) in (None, *range(step + 1)):
+        """Makes the last model up to `step` the best one again, and drops later
+        ones: from there a run resumes, and will find them anew, or others."""
+        if _is_link(self.parent):
             return
-        earlier = [other for other in self._steps() if other <= step]
-        if earlier:
-            folder = os.path.join(self.parent, f"step-{max(earlier)}")
+        seen, steps = _step_if_any(self.seen), self._steps()
+        earlier = [other for other in steps if other <= step]
+        if seen is not None and seen > step and earlier:
+            seen = max(earlier)
+            folder = os.path.join(self.parent, f"step-{seen}")
             files.copy_whole(os.path.join(folder, BEST_JSON), self.seen)
+        for other in steps:
+            if other > step and other != seen:
+                _remove_model(os.path.join(self.parent, f"step-{other}"))
 
     def find(self) -> tuple[str, int]:
         """The folder of the best one up to now, and its step."""
@@ -389,7 +394,7 @@ class BestCheckpoint:
         """output_dir's model is now the best one, and the run has ended."""
         _, best = self.find()
         for step in self._steps():
-            if step != best:
+            if step != best and not _is_link(self.parent):
                 _remove_model(os.path.join(self.parent, f"step-{step}"))
         files.copy_whole(self.seen, self.final)
 

@@ -54,7 +54,7 @@ REPORT, PICTURE = "report.md", "report.png"
 HELD_OUT_EVERY = 20  # documents
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
 EVAL_MASKED_LM_PROB = 0.15  # so that scores compare with those of other models
-FEW_WORDS = 5000  # of which some thousand tokens are masked
+FEW_CHARACTERS = 25_000  # of which some thousand tokens are masked
 NAMES = {"held_out": "held-out domain text", "general": "general text"}
 TEXTS = (
     *(f"{name}.txt" for name in PARTS),
@@ -210,6 +210,7 @@ def _texts(
     texts = {name: os.path.join(work, f"{name}.txt") for name in PARTS}
     has_parts = all(map(files.exists, texts.values()))
     if others or not has_parts:
+        files.write_json(mark, {})  # until both parts are whole
         _split(inputs["input_file"], config, texts)
     for name in (*PARTS, "general"):
         if others or name == "general" and changed:
@@ -270,21 +271,21 @@ def _split(
         texts: the files to write, by the names of the parts.
     """
     part_of: dict[bytes, str] = {}  # by a digest of the document
-    number = num_lines = num_words = 0
+    number = num_lines = num_characters = 0
     end = "" if config.input_format == "jsonl" else "\n"
     with contextlib.ExitStack() as stack:
         written = {
             name: stack.enter_context(files.writing(path, "output_dir"))
             for name, path in texts.items()
         }
-        for document in _documents(paths, config):
+        for text, document in _documents(paths, config):
             is_held_out = len(part_of) % HELD_OUT_EVERY == 1
-            digest = hashlib.blake2b(document.encode(), digest_size=8).digest()
+            digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
             part = part_of.setdefault(digest, PARTS[is_held_out])
             written[part].write(f"{document}\n{end}".encode())
             number += 1
             num_lines += document.count("\n") + 1
-            num_words += len(document.split()) if part == "held_out" else 0
+            num_characters += len(text) if part == "held_out" else 0
         if len(part_of) < 2:
             advice = (
                 "put a blank line between documents, or give one file for each"
@@ -299,12 +300,13 @@ def _split(
     num_held_out = len(range(1, len(part_of), HELD_OUT_EVERY))
     print(
         f"{num_held_out:,} of {len(part_of):,} different documents are held "
-        f"out, with {num_words:,} words"
+        f"out, with {num_characters:,} characters"
     )
-    if num_words < FEW_WORDS:
+    if num_characters < FEW_CHARACTERS:
         warn(
-            f"{num_words:,} words are held out: with fewer than {FEW_WORDS:,} "
-            "the scores say little, and which model is best is chance"
+            f"{num_characters:,} characters are held out: with fewer than "
+            f"{FEW_CHARACTERS:,} the scores say little, and which model is "
+            "best is chance"
         )
     if config.input_format == "paragraphs" and num_lines < 1.5 * number:
         warn(
@@ -315,8 +317,11 @@ def _split(
         )
 
 
-def _documents(paths: Sequence[str], config: DomainConfig) -> Iterator[str]:
-    """Each ends at a blank line or with a file; of JSON, with a line."""
+def _documents(
+    paths: Sequence[str], config: DomainConfig
+) -> Iterator[tuple[str, str]]:
+    """The text of each, and what it is in the file. It ends at a blank line or
+    with the file; in JSON, with a line."""
     text_format = TextFormat(config.input_format, config.text_field)
     for path in paths:
         found = text_files.read_lines(path, lone_return=text_format.lone_return)
@@ -325,16 +330,17 @@ def _documents(paths: Sequence[str], config: DomainConfig) -> Iterator[str]:
             if blank:
                 continue
             if config.input_format != "jsonl":
-                yield "\n".join(line.rstrip("\n") for _, line in part)
+                text = "\n".join(line.rstrip("\n") for _, line in part)
+                yield text, text
                 continue
             for number, line in part:
                 try:
-                    text_format.text_of(line)
+                    text = text_format.text_of(line)
                 except ValueError as error:
                     raise InputError(
                         f"{path}, line {number} {error}"
                     ) from error
-                yield line.rstrip("\n")
+                yield text, line.rstrip("\n")
 
 
 def _scores(

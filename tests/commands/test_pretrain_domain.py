@@ -250,9 +250,16 @@ def test_no_document_is_both_trained_on_and_held_out(
     rest = [x for i, x in enumerate(documents) if i not in (1, 21, 41)]
     assert train == [documents[0], *rest]
     out, warned = capsys.readouterr()
-    assert "3 of 45 different documents are held out, with 20 words" in out
-    assert "20 words are held out: with fewer than 5,000" in warned
+    number = sum(map(len, held_out))
+    assert f"3 of 45 different documents are held out, with {number} ch" in out
+    assert f"{number} characters are held out: with fewer than" in warned
     assert "have one line" not in warned
+    # of JSON the text counts
+    lines = [json.dumps({"text": f"text {i % 3}", "id": i}) for i in range(4)]
+    parts_of("\n".join(lines), tmp_path, input_format="jsonl")
+    kept = (tmp_path / "train.txt").read_text().splitlines()
+    assert kept == [lines[0], lines[2], lines[3]]
+    assert (tmp_path / "held_out.txt").read_text() == f"{lines[1]}\n"
 
 
 def test_paragraphs_that_look_like_documents_are_told(

@@ -367,8 +367,13 @@ def test_the_best_up_to_the_newest_state_is_kept_to_go_back_to(
         "step": 6,
         "f1": 0.06,
     }
+    assert models() == ["step-6"]
     keep(15, 10)
     assert models() == ["step-15", "step-6"]
+    best.go_back(20)  # as in a run that has not looked at step 15 again
+    keep(25, 20)
+    assert models() == ["step-15", "step-25"]
+    best.go_back(20)
     best.finish()
     assert models() == ["step-15"]
 

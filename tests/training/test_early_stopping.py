@@ -15,14 +15,14 @@ class Kept:
     def __init__(self, folder: Path, values: list[float], **settings: object):
         self.values = iter(values)
         self.steps: list[int] = []
-        arguments = {"metric": "f1", "patience": 2, **settings}
+        self.gone_back: list[int] = []
+        arguments = {"metric": "f1", "patience": 2, "writes": True, **settings}
         self.stopping = EarlyStopping(
             every_steps=10,
             evaluate=lambda: {"f1": next(self.values), "loss": 1.0},
             keep=lambda step, _: self.steps.append(step),
-            go_back=lambda step: None,
+            go_back=self.gone_back.append,
             output_dir=str(folder),
-            writes=True,
             **arguments,  # type: ignore[arg-type]
         )
 
@@ -54,6 +54,10 @@ def test_a_resumed_run_knows_what_it_saw_and_forgets_the_rest(
         first.check(step)
     resumed = Kept(tmp_path, [0.6, 0.65])
     assert not resumed.stopping.resume(20)
+    assert resumed.gone_back == [20]
+    reader = Kept(tmp_path, [], writes=False)
+    assert not reader.stopping.resume(20)
+    assert reader.gone_back == []
     assert not resumed.check(30)
     assert resumed.steps == []  # 0.7 at 20 was better
     assert resumed.check(40)
