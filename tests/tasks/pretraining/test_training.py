@@ -612,6 +612,37 @@ def test_a_lengthened_run_evaluates_anew(records: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_best_model_of_a_killed_run_is_in_its_log(
+    records: Path, tmp_path: Path
+) -> None:
+    """The best one up to the state of step 4, while a later one was the best
+    when the run was killed."""
+    run = tmp_path / "run"
+    watched: dict[str, Any] = {
+        "evaluation": records, "eval_steps": 2, "save_checkpoints_steps": 4,
+        "num_train_steps": 12,
+    }  # fmt: skip
+
+    def stop(last: int) -> Any:
+        def callback(step: int, figures: dict[str, float]) -> None:
+            if step == last:
+                raise Stopped
+
+        return callback
+
+    with pytest.raises(Stopped):
+        pretrained(records, run, callback=stop(7), **watched)
+    best = json.loads((run / "best" / "best.json").read_text())
+    assert best["step"] == 6
+    with pytest.raises(Stopped):
+        pretrained(records, run, callback=stop(5), **watched)
+    best = json.loads((run / "best" / "best.json").read_text())
+    log = (run / "eval_log.jsonl").read_text().splitlines()
+    assert best in [*map(json.loads, log)]
+    assert best["step"] <= 4
+
+
+@pytest.mark.slow
 def test_a_refused_branch_leaves_nothing(records: Path, tmp_path: Path) -> None:
     pretrained(records, tmp_path / "long", num_train_steps=8, **WSD)
     settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
