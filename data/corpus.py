@@ -96,7 +96,7 @@ class TextFormat:
         return "".join(f"{line}\n" for line in lines).encode()
 
     def check(self, paths: Iterable[str]) -> None:
-        """Raises an InputError if the first line of a file, but for blank ones,
+        """Raises an InputError if the first line of a file, blank ones apart,
         is not of this format."""
         for path in paths:
             next(self.texts(path, text_files.read_lines(path)), None)

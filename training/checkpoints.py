@@ -59,7 +59,7 @@ def branch(
     index = os.path.join(source, STATES, f"{name}.index")
     if not files.exists(index):
         raise InputError(
-            f"{source} goes on, and has its state after step {step} no more; "
+            f"{source} goes on, and no longer has its state after step {step}; "
             "type the command again"
         )
     write_settings(output_dir, settings)
