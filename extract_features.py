@@ -103,8 +103,14 @@ def main() -> None:
     from bert_keras.data.text_files import expand_patterns, read_lines
     from bert_keras.tasks.base import open_model_folder
     from bert_keras.tasks.features import encode_documents, read_document
+    from bert_keras.tasks.tables import ENDINGS
 
     paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
+    if tables := [x for x in paths if x.removesuffix(".gz").endswith(ENDINGS)]:
+        raise InputError(
+            f"--input_file={tables[0]} is a table by its name, and each line "
+            "would be read as a text; give a file with a text in each line"
+        )
     own = {
         name: [path]
         for name in ("vocab_file", "bert_config_file")

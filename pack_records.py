@@ -12,7 +12,7 @@ Examples:
 
     # Long records, dealt to two files
     pack_records --input_file='data/*.tfrecord' --max_seq_length=512 \\
-        --max_predictions_per_seq=80 \\
+        --max_predictions_per_seq=77 \\
         --output_file=packed/a.tfrecord,packed/b.tfrecord
 
     # Training on them

@@ -52,8 +52,9 @@ FLAGS = Flags(
          "Number of tokens between the starts of overlapping windows. Default: "
          "half of --max_seq_length.", 1),
     Flag("document_context", TaskConfig, Group.DATA,
-         "Give each sentence the text around it in the document, as far as "
-         "--max_seq_length allows; documents begin with -DOCSTART- lines."),
+         "Slide windows over whole documents instead of single sentences, so "
+         "that words have context on both sides; documents begin with "
+         "-DOCSTART- lines."),
     Flag("feature_layers", TaskConfig, Group.MODEL,
          "Layers of the unchanged encoder on which a BiLSTM is trained; the "
          "vectors are computed once and stored in --output_dir. Default: the "

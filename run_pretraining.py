@@ -9,12 +9,12 @@ Examples:
     # A small model on your own records
     run_pretraining --do_train --do_eval --input_file='data/*.tfrecord' \\
         --model_size=tiny --vocab_file=vocab.txt --output_dir=/tmp/bert \\
-        --num_train_steps=20000 --num_warmup_steps=1000
+        --learning_rate=1e-3 --num_train_steps=20000 --num_warmup_steps=1000
 
     # From a released checkpoint, on text of your domain
     run_pretraining --do_train --input_file='data/*.tfrecord' \\
         --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=/tmp/bert \\
-        --learning_rate=2e-5 --num_train_steps=10000 --num_warmup_steps=100
+        --learning_rate=1e-4 --num_train_steps=10000 --num_warmup_steps=1000
 
     # What would be loaded, and how much memory a run would take
     run_pretraining --do_train --dry_run --input_file='data/*.tfrecord' \\

@@ -12,6 +12,7 @@ in tokens, and the length of each document in sentences.
 Shapes: N tokens and D documents of a block.
 """
 
+import codecs
 import contextlib
 import dataclasses
 import os
@@ -37,7 +38,6 @@ LEAST_SPAN_BYTES = 1 << 20  # so little that workers seldom wait for the last
 MAX_SPANS = 4096
 MAX_DOCUMENT_BYTES = 1 << 28
 SUFFIXES = (".ids", ".sentences", ".documents")
-MARK = "\ufeff"  # of byte order, with which a file may begin
 DEALING = 1  # sets this use of the seed apart from the others
 # What sentencex has rules for; and Chinese, whose full stops all of them know.
 LANGUAGES = (
@@ -82,12 +82,14 @@ class TextFormat:
         return b"" if self.input_format == "sentences" else b" "
 
     def to_sentences(self, block: bytes) -> bytes:
-        """A block of whole documents, a sentence a line.
+        """A block of whole documents, a sentence a line, without the byte-order
+        mark that a file may begin with.
 
         Raises:
             UnicodeDecodeError: it is not UTF-8.
             LineError: a line is not of this format.
         """
+        block = block.removeprefix(codecs.BOM_UTF8)
         if self.input_format == "sentences":
             return block
         is_jsonl = self.input_format == "jsonl"
@@ -133,10 +135,10 @@ class TextFormat:
                     ) from error
             elif is_first and _is_json(line):
                 raise InputError(
-                    f"{name}, line {number} is a JSON object, and "
+                    f"{name}, line {number} is JSON, and "
                     f"`input_format={self.input_format}` would take it for "
-                    "text; give `input_format=jsonl`, and `text_field` for the "
-                    "key of the text"
+                    "text; give `input_format=jsonl`, with an object in each "
+                    "line, and `text_field` for the key of the text"
                 )
             is_first = False
             yield line
@@ -169,7 +171,7 @@ class TextFormat:
             ValueError: it has none. Ends a sentence that the line begins.
         """
         try:
-            document = files.parse_json(line.removeprefix(MARK))
+            document = files.parse_json(line)
         except ValueError as error:
             raise ValueError(f"is not JSON ({error})") from error
         found = (
@@ -183,11 +185,17 @@ class TextFormat:
 
 
 def _is_json(line: str) -> bool:
-    """Whether it is an object, as a line of text hardly is."""
+    """Whether it is an object, a list of them, or the beginning of one that
+    goes on in other lines, as a line of text hardly is."""
+    if line.strip() in ("{", "["):
+        return True
     try:
-        return isinstance(files.parse_json(line.removeprefix(MARK)), dict)
+        found = files.parse_json(line)
     except ValueError:
         return False
+    if isinstance(found, list):
+        return any(isinstance(x, dict) for x in found)
+    return isinstance(found, dict)
 
 
 def _with_rules(language: str) -> str:

@@ -56,6 +56,17 @@ class IndexedBatch(NamedTuple):
     features: dict[str, np.ndarray]  # int32 [B, S]; rows past indices: zeros
 
 
+def split_at_masks(text: str, tokenizer: Tokenizer) -> list[str]:
+    """The text's tokens, each [MASK] that is written in it being one."""
+    mask = tokenizer.special_tokens.mask
+    *before, last = text.split(mask)
+    tokens: list[str] = []
+    for part in before:
+        # A token for the blank brings its space along, where tokens have any.
+        tokens += [*tokenizer.tokenize(part.rstrip()), mask]
+    return tokens + tokenizer.tokenize(last)
+
+
 def build_inputs(
     first: Sequence[str],
     second: Sequence[str] | None,

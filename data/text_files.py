@@ -102,7 +102,8 @@ def read_lines(
     progress: Callable[[int], Any] = lambda num_bytes: None,
     lone_return: bytes = b"",
 ) -> Iterator[str]:
-    """Lines of UTF-8 text, plain or .gz, each with its newline.
+    """Lines of UTF-8 text, plain or .gz, each with its newline, without the
+    byte-order mark that a file may begin with.
 
     Lines end at "\\n" only, as in Google's code, and are at most MAX_LINE_BYTES
     long, so that no file fills the memory, nor what a small .gz unpacks to.
@@ -118,7 +119,8 @@ def read_lines(
             progress(len(line))
             try:
                 line = line.replace(b"\r\n", b"\n")
-                yield line.replace(b"\r", lone_return).decode("utf-8")
+                text = line.replace(b"\r", lone_return).decode("utf-8")
+                yield text if number > 1 else text.removeprefix("\ufeff")
             except UnicodeDecodeError as error:
                 raise InputError(
                     f"{path}, line {number} is not UTF-8 text: byte "
@@ -128,11 +130,9 @@ def read_lines(
 
 
 def read_bare_lines(path: str) -> Iterator[str]:
-    """The lines of `read_lines` without their newlines, nor a byte-order
-    mark."""
-    for number, line in enumerate(read_lines(path)):
-        line = line.removesuffix("\n")
-        yield line if number else line.removeprefix("\ufeff")
+    """The lines of `read_lines` without their newlines."""
+    for line in read_lines(path):
+        yield line.removesuffix("\n")
 
 
 def read_with_progress(

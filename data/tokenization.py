@@ -388,6 +388,14 @@ class _CleanedCharacters(dict[int, str]):
         return cleaned
 
 
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
+# kana and Chinese characters.
+UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0002fa1f]"
+)
+
+
 def is_ideograph(piece: str) -> bool:
     """Whether it is a single ideograph, which BERT reads as a word."""
     return len(piece) == 1 and any(

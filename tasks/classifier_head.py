@@ -91,7 +91,13 @@ def head_rows(
             reason += f", with the labels {shown(settings.labels)}"
     if reason:
         raise OtherHeadError(reason)
-    if is_kept or theirs is None or not settings.labels:
+    if is_kept or not settings.labels:
+        return None
+    if theirs is None:
+        print(
+            "the checkpoint does not name its labels: they are taken to be "
+            f"{shown(settings.labels)}, in this order"
+        )
         return None
     if are_generic(theirs.labels) and theirs.labels != settings.labels:
         print(

@@ -19,6 +19,7 @@ from bert_keras.data.input_features import (
     InputFeatures,
     make_features,
     max_context_window,
+    split_at_masks,
     windows,
 )
 from bert_keras.data.tokenizers import Tokenizer
@@ -42,18 +43,11 @@ def encode(
     Args:
         max_length: positions the model has.
     """
-    tokens: list[str] = []
-    masks = []
     special_tokens = tokenizer.special_tokens
-    *before, last = line.split(special_tokens.mask)
-    for text in before:
-        # A token for the blank brings its space along, where tokens have any.
-        tokens += tokenizer.tokenize(text.rstrip())
-        masks.append(len(tokens))
-        tokens.append(special_tokens.mask)
+    tokens = split_at_masks(line, tokenizer)
+    masks = [i for i, x in enumerate(tokens) if x == special_tokens.mask]
     if not masks:
         raise InputError(f"there is no {special_tokens.mask} in it")
-    tokens += tokenizer.tokenize(last)
     width = max_length - special_tokens.count(False)
     spans = windows(len(tokens), width, (width + 1) // 2)
     owners = max_context_window(spans, len(tokens))

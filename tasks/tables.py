@@ -121,6 +121,10 @@ def read_rows(
             warn_of_header(path, used, "leave out `has_header=False`")
             if len(names) == 1:
                 yield from (Row(blank, names, [""]) for blank in empty)
+        if has_header and len(names) > 1 and cells == names:
+            raise InputError(
+                f"{place} is the header once more; delete the line"
+            )
         if len(cells) != len(names):
             remedy = (
                 "; if its cells are enclosed in quotes, name it .csv"

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import keras
 import numpy as np
+from keras import ops
 
 from bert_keras import files
 from bert_keras.data.input_features import InputFeatures, make_features, pad
@@ -119,6 +120,11 @@ class TaskModel(keras.Model, abc.ABC):
     ) -> tuple[Tensor, Sums]:
         """The loss and the sums of `loss_fn`, once `logits` are computed."""
 
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        """Of each feature that is the number of a class: how many classes there
+        are, and a weight, of its shape, that is 0 where it is not looked at."""
+        return {}
+
     def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
     ) -> tuple[Tensor, Sums]:
@@ -164,15 +170,18 @@ class TaskModel(keras.Model, abc.ABC):
     def fit(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """As Keras's, which drops weights where y is None; here an error."""
+        """Trains as Keras's `fit`. Raises an InputError where Keras would drop
+        weights, as y is None, or where x has labels outside the classes."""
         self._check_weights(y, **kwargs)
+        self._check_labels(x, y)
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """As Keras's, with the error of `fit`."""
+        """Evaluates as Keras's `evaluate`, with the errors of `fit`."""
         self._check_weights(y, **kwargs)
+        self._check_labels(x, y)
         return super().evaluate(x, y, *args, **kwargs)
 
     def _check_weights(self, y: Any, **given: Any) -> None:
@@ -180,6 +189,22 @@ class TaskModel(keras.Model, abc.ABC):
             for name in ("sample_weight", "class_weight"):
                 if given.get(name) is not None:
                     self._refuse(name)
+
+    def _check_labels(self, x: Any, y: Any) -> None:
+        if y is not None or self.loss is not None or not isinstance(x, Mapping):
+            return
+        for name, (limit, weights) in self.label_limits(dict(x)).items():
+            odd = _is_odd(x[name], limit, weights)
+            if ops.any(odd):
+                odd = ops.convert_to_numpy(odd)
+                labels = np.broadcast_to(
+                    ops.convert_to_numpy(x[name]), odd.shape
+                )
+                most = np.broadcast_to(ops.convert_to_numpy(limit), odd.shape)
+                raise InputError(
+                    f"`{name}` has {labels[odd][0]}; expected 0 to "
+                    f"{most[odd][0] - 1}"
+                )
 
     def _refuse(self, name: str) -> None:
         raise InputError(
@@ -197,7 +222,12 @@ class TaskModel(keras.Model, abc.ABC):
     ) -> Tensor:
         self._check_weights(y, sample_weight=sample_weight)  # of train_on_batch
         if y is None and self.loss is None:  # labels are among the features
-            return self.loss_of(y_pred, x, self.totals(x))[0]
+            loss = self.loss_of(y_pred, x, self.totals(x))[0]
+            # A wrong label would be scored as if it were right.
+            for name, (limit, weights) in self.label_limits(x).items():
+                is_odd = ops.any(_is_odd(x[name], limit, weights))
+                loss = ops.where(is_odd, np.nan, loss)
+            return loss
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     @classmethod
@@ -372,12 +402,16 @@ class TaskModel(keras.Model, abc.ABC):
                     f"number {number} of `texts` is {repr(parts)[:60]}; "
                     f"expected a text{pairs}"
                 )
-            first, *second = map(tokenizer.tokenize, several)
+            first, *second = (self.split(text, tokenizer) for text in several)
             # As upstream, a second text without tokens is none.
             pair = (second and second[0]) or None
             rows.append(make_features(first, pair, max_length, tokenizer))
         longest = max((len(row.input_ids) for row in rows), default=1)
         return pad(rows, longest, len(rows))
+
+    def split(self, text: str, tokenizer: Tokenizer) -> list[str]:
+        """The text's tokens."""
+        return tokenizer.tokenize(text)
 
     def _reader(self, max_length: int | None) -> tuple[Tokenizer, int]:
         """The tokenizer, and a row's length in its tokens.
@@ -444,6 +478,11 @@ class TaskModel(keras.Model, abc.ABC):
             labels = tuple(settings["labels"])
             model.settings = TaskConfig(**{**settings, "labels": labels})
         return model
+
+
+def _is_odd(labels: Tensor, limit: Any, weights: Tensor) -> Tensor:
+    labels = ops.cast(labels, "int32")
+    return ((labels < 0) | (labels >= limit)) & (weights > 0)
 
 
 def json_form(values: Any) -> dict[str, Any]:

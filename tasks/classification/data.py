@@ -216,13 +216,21 @@ def labels_of(
     firsts = [first for first, *_ in spellings.values()]
     alike: dict[str, str] = {}
     for label in firsts:
-        other = alike.setdefault(unicodedata.normalize("NFC", label), label)
+        other = alike.setdefault(_as_read(label), label)
         if other != label:
             warn(
-                f"two labels look like {label!r} and are written with other "
-                "characters (Unicode's NFC and NFD); make them one"
+                f"the labels {other!a} and {label!a} are two classes and look "
+                "alike; if they are one, write them alike"
             )
     return tuple(sorted(firsts, key=_natural))
+
+
+def _as_read(label: str) -> str:
+    """Without what one hardly sees: case, spaces between words, invisible
+    characters, and how accents are written."""
+    seen = "".join(x for x in label if unicodedata.category(x) != "Cf")
+    composed = unicodedata.normalize("NFC", " ".join(seen.split()))
+    return composed.casefold()
 
 
 def split_labels(label: Label, separator: str) -> list[str]:

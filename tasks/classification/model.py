@@ -413,6 +413,11 @@ class TextClassifier(PooledClassifier):
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
 
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        limit = self.target.feature.limit
+        weights = example_weights(batch)[:, None]
+        return {} if limit is None else {LABELS: (limit, weights)}
+
     def example_weights(self, batch: Batch) -> Tensor:
         """float32 [B]: how much each example counts."""
         return self.target.weights(self._labels(batch), example_weights(batch))

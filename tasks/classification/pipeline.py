@@ -122,6 +122,10 @@ class TextClassificationPipeline(TaskPipeline):
                 else "it is one text; the model takes two (in a line, a tab is "
                 "between them)"
             )
+        if takes_pairs:
+            for place, text in zip(("first", "second"), texts, strict=True):
+                if not self.tokenizer.tokenize(text):
+                    raise InputError(f"the {place} of its two texts is empty")
         first, *rest = texts
         length = self.settings.max_seq_length
         rows, is_cut, _ = encode_example(

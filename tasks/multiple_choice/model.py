@@ -113,6 +113,9 @@ class MultipleChoice(PooledClassifier):
             "accuracy": (sums.correct, sums.weight)
         }
 
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        return {LABELS: (batch[NUM_CHOICES], _weights(batch)[:, None])}
+
     def call(
         self,
         inputs: Batch,

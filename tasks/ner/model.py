@@ -34,6 +34,9 @@ class Tagger(TaskModel):
         """The words that have labels."""
         return {"words": ops.sum(ops.cast(batch[LABELS] > 0, "float32"))}
 
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        return {LABELS: (1 + self.head.num_classes, ops.ones(()))}
+
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
@@ -50,6 +53,9 @@ class Tagger(TaskModel):
 @keras.saving.register_keras_serializable("bert_keras")
 class TokenClassifier(Tagger):
     """An encoder with a head for the tags of words. `call` gives logits.
+
+    Without a loss of yours, `fit` reads label_ids, int [B, P], the number of a
+    word's label + 1 and 0 where there is none, at label_positions [B, P].
 
     The pooler is not trained, as nothing looks at it but in a ModernBERT; it is
     kept with the model.

@@ -1,11 +1,13 @@
 """Answers of a tagger: words with their tags, and entities."""
 
 import dataclasses
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from bert_keras.data.tokenization import UNSPACED
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.pipeline import label_outputs
@@ -24,6 +26,7 @@ from bert_keras.tasks.task_config import TaskConfig
 # From a letter or digit to the last one before a space, or what is neither by
 # itself: of "(Reuters)." four words, of "it's" and "U.S" one.
 WORD = re.compile(r"\w(?:\S*\w)?|[^\w\s]")
+SEPARATORS = frozenset(",;:/，；：／、。")  # also between letters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,7 @@ class TokenClassificationPipeline(TaskPipeline):
     and labels.
 
     Words end at spaces; punctuation at their ends is split off, as in the texts
-    that taggers learn from.
+    that taggers learn from. In scripts without spaces each character is a word.
     """
 
     needs_pooler = False
@@ -158,4 +161,21 @@ def word_spans(line: str) -> list[tuple[int, int]]:
     letters = "".join(
         "a" if unicodedata.category(char)[0] == "M" else char for char in line
     )
-    return [match.span() for match in WORD.finditer(letters)]
+    spans: list[tuple[int, int]] = []
+    for match in WORD.finditer(letters):
+        begin, end = match.span()
+        ends = (i for i in range(begin + 1, end) if _is_between(line, i))
+        spans += itertools.pairwise([begin, *ends, end])
+    return spans
+
+
+def _is_between(line: str, i: int) -> bool:
+    """Whether a word begins at place i, though there is no space."""
+    if unicodedata.category(line[i])[0] == "M":
+        return False
+    for place in (i - 1, i):
+        if UNSPACED.match(line[place]):
+            return True
+        if line[place] in SEPARATORS:  # "10:30" is one word
+            return not (line[place - 1] + line[place + 1]).isdigit()
+    return False

@@ -15,6 +15,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.data.input_features import split_at_masks
+from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.modeling.checkpoint import (
     NEXT_SENTENCE,
     VariableMapping,
@@ -48,9 +50,10 @@ class MaskedLm(TaskModel):
         >>> model = bert_keras.MaskedLm.from_folder("bert")
         >>> inputs = model.tokenize(["The sky is [MASK]."])
         >>> logits = model.predict(inputs, verbose=0)
-        >>> tokens = model.tokenizer.load().inv_vocab
-        >>> tokens[logits[0, 4].argmax()]
-        'blue'
+        >>> tokenizer = model.tokenizer.load()
+        >>> is_mask = inputs["input_ids"] == tokenizer.vocab["[MASK]"]
+        >>> [tokenizer.inv_vocab[i] for i in logits[is_mask].argmax(1)]
+        ['blue']
     """
 
     metric_names: tuple[str, ...] = ("masked_lm_loss", "masked_lm_accuracy")
@@ -69,6 +72,10 @@ class MaskedLm(TaskModel):
             *encoder_mappings(self.encoder),
             *masked_lm_mappings(self.masked_lm),
         ]
+
+    def split(self, text: str, tokenizer: Tokenizer) -> list[str]:
+        """Each [MASK] in the text is a token."""
+        return split_at_masks(text, tokenizer)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Any:
         """[B, P, V] at masked_lm_positions [B, P]; without them [B, S, V].
@@ -104,6 +111,10 @@ class MaskedLm(TaskModel):
         )
         loss = sums.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         return loss, sums.figures("masked_lm")
+
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        limit = self.encoder.config.vocab_size
+        return {"masked_lm_ids": (limit, batch["masked_lm_weights"])}
 
     def predictions(self, batch: Batch) -> Tensor:
         """The likeliest id at each of masked_lm_positions, int [B, P]."""
@@ -182,6 +193,15 @@ class Pretraining(MaskedLm):
         )
         loss += pair.loss / totals["next_sentence"]
         return loss, figures | pair.figures("next_sentence")
+
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        weights = _sequence_weights(batch)
+        if not is_packed(batch):
+            weights = weights[:, None]
+        return {
+            **super().label_limits(batch),
+            "next_sentence_labels": (2, weights),
+        }
 
     def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
         shape: tuple[int | None, ...] = (inputs["input_ids"].shape[0], 2)

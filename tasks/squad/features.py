@@ -8,7 +8,6 @@ overlap. Positions in a row are of tokens, with [CLS] at 0.
 
 import dataclasses
 import itertools
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from bert_keras.data.input_features import (
     pad,
     windows,
 )
-from bert_keras.data.tokenization import Span
+from bert_keras.data.tokenization import UNSPACED, Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.squad.data import Paragraph, SquadExample
@@ -30,13 +29,6 @@ from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import with_progress
 
 FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
-
-# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
-# kana and Chinese characters.
-UNSPACED = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0002fa1f]"
-)
 
 
 class ParagraphTokens(NamedTuple):

@@ -89,6 +89,13 @@ class QuestionAnsweringModel(TaskModel):
         loss = (start.loss + end.loss) / (2.0 * totals["rows"])
         return loss, start.figures("start") | end.figures("end")
 
+    def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
+        if is_packed(batch):
+            return {}
+        length = ops.shape(batch["input_ids"])[1]
+        weights = example_weights(batch)[:, None]
+        return {f"{end}_positions": (length, weights) for end in ENDS}
+
     def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
         logits = self.head(encode_tokens(self.encoder, batch, None))

@@ -105,6 +105,7 @@ def _apart(line: str) -> tuple[np.ndarray, object]:
 
 
 def test_bad_flags(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").touch()
     for flags, sentence in (
         ([], "give --output_file, --pooled_file or both"),
         (
@@ -112,13 +113,17 @@ def test_bad_flags(tmp_path: Path) -> None:
             "--layers is 'a'; expected numbers",
         ),
         (["--output_file=x", "--doc_stride=127"], "expected at most 126"),
+        (
+            ["--output_file=x", f"--input_file={tmp_path}/a.csv.gz"],
+            f"{tmp_path}/a.csv.gz is a table by its name",
+        ),
     ):
         found = fails_with("extract_features.py", *MODEL, TEXT, *flags)
         assert sentence in found
     assert "the model has 61 positions" in fails_with(
         "extract_features.py", *MODEL, TEXT, f"--output_file={tmp_path}/x"
     )
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv.gz"]
 
 
 @pytest.mark.slow

@@ -1,15 +1,19 @@
 """create_pretraining_data.py's own way: workers, stops, and what it refuses."""
 
 import dataclasses
+import errno
 import gzip
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bert_keras import files
+from bert_keras.data import build_records
 from bert_keras.data.build_records import (
     CHUNK_RECORDS,
     RecordBuildConfig,
@@ -26,7 +30,14 @@ from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.data.validate_records import check_files
 from bert_keras.errors import InputError
-from tests.conftest import GOLDEN, fails_with, forked, run, start_fork
+from tests.conftest import (
+    GOLDEN,
+    fails_with,
+    forked,
+    run,
+    start_fork,
+    well_ended,
+)
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
 SCRIPT = "tests/make_small_parts.py"
@@ -110,7 +121,9 @@ def test_a_killed_run_goes_on(
     refusal = fails_with(SCRIPT, *given, "--masked_lm_prob=0.3")
     assert "with other --masked_lm_prob; delete the folder" in refusal
     assert kept.stat().st_mtime_ns == time_made
-    assert forked(SCRIPT, *given, "--num_workers=1") == expected[1]
+    ended = well_ended(SCRIPT, *given, "--num_workers=1")
+    assert ended.output == expected[1]
+    assert "per second" not in ended.errors  # not all is of this run
     assert [(tmp_path / name).read_bytes() for name in "ab"] == expected[0]
 
 
@@ -287,3 +300,46 @@ def test_a_file_that_has_lost_something(tmp_path: Path, fault: str) -> None:
             path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"records is not whole"):
         list(read_chunks(str(path)))
+
+
+def test_a_run_stopped_between_two_output_files_goes_on(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(tmp_path / name) for name in "ab"]
+    build = RecordBuildConfig(
+        (str(text),),
+        tuple(paths),
+        str(VOCAB),
+        TokenizerSettings(),
+        False,
+        TextFormat(),
+        40,
+        InstanceConfig(max_seq_length=23, max_predictions_per_seq=5),
+    )
+    monkeypatch.setattr(build_records, "LEAST_PIECES", 500)
+    monkeypatch.setattr(build_records, "LEAST_DOCUMENTS", 7)
+    whole = dataclasses.replace(
+        build, output_files=tuple(str(tmp_path / "whole" / x) for x in "ab")
+    )
+    build_records.make_records(whole, 1)
+    writing = files.writing
+
+    def fill_disk(path: str, argument: str) -> Any:
+        if path == paths[1]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return writing(path, argument)
+
+    monkeypatch.setattr(files, "writing", fill_disk)
+    with pytest.raises(InputError, match="No space left"):
+        build_records.make_records(build, 1)
+    assert not os.path.exists(paths[1])
+    first = Path(paths[0]).read_bytes()
+    monkeypatch.setattr(files, "writing", writing)
+    Path(paths[0]).write_bytes(first + b"x")
+    with pytest.raises(InputError, match="a is not as this command left it"):
+        build_records.make_records(build, 1)
+    assert Path(paths[0]).read_bytes() == first + b"x"
+    Path(paths[0]).write_bytes(first)
+    build_records.make_records(build, 1)
+    for path, expected in zip(paths, whole.output_files, strict=True):
+        assert Path(path).read_bytes() == Path(expected).read_bytes()

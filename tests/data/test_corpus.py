@@ -243,6 +243,15 @@ def test_sentences_stay() -> None:
     assert TextFormat().to_sentences(b"a\xff. b.\n\nc") == b"a\xff. b.\n\nc"
 
 
+@pytest.mark.parametrize("name", ["sentences", "paragraphs"])
+def test_a_byte_order_mark_is_no_text(name: str) -> None:
+    """A byte-level tokenizer would have tokens for it."""
+    text = "\ufeffThe sea.\n".encode()
+    assert TextFormat(name).to_sentences(text).strip() == b"The sea."
+    line = '\ufeff{"text": "The sea."}\n'.encode()
+    assert TextFormat("jsonl").to_sentences(line) == b"The sea.\n\n"
+
+
 def test_paragraphs_by_hand() -> None:
     text = "Dr. Smith saw 3.5 ships. Really?  Yes!\nA zoo.\n \nThe sea. "
     found = TextFormat("paragraphs").to_sentences(text.encode()).decode()
@@ -314,10 +323,17 @@ def test_json_is_no_text(tmp_path: Path, mark: str) -> None:
         text_format = TextFormat(name)
         text_format.check(paths[:1])
         assert [*text_format.read(paths[:1])] == ["{the sea}\n"]
-        with pytest.raises(InputError, match=r"b\.jsonl, line 1 is a JSON obj"):
+        with pytest.raises(InputError, match=r"b\.jsonl, line 1 is JSON, "):
             text_format.check(paths)
-        with pytest.raises(InputError, match="give `input_format=jsonl`, and"):
+        with pytest.raises(InputError, match="give `input_format=jsonl`, with"):
             [*text_format.read(paths)]
+    for array in ('[{"body": "the sea"}]', '[\n {"body": "the sea"}]', "{\n}"):
+        other = tmp_path / "c.json"
+        other.write_text(f"{mark}{array}\n")
+        with pytest.raises(InputError, match=r"c\.json, line 1 is JSON, and"):
+            TextFormat().check([str(other)])
+    other.write_text("[1]\nthe sea\n")
+    TextFormat().check([str(other)])
     text_format = TextFormat("jsonl", "body")
     text_format.check(paths[1:])
     with pytest.raises(InputError, match=r"a\.txt, line 2 is not JSON"):

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import gc
 import json
 import os
 import signal
@@ -83,6 +84,33 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
         workers.run("text", fail, texts)
 
 
+def killed(folder: str, is_last: bool) -> Summary:
+    """The last one ends its process when the others are finished."""
+    if is_last:
+        while len(os.listdir(folder)) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Summary(num_documents=1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_what_is_finished_stays_when_a_process_is_killed(
+    tmp_path: Path,
+) -> None:
+    tasks = [(str(tmp_path), is_last) for is_last in (False, False, True)]
+    with (
+        task_pool.Workers(str(tmp_path), 2, gc.enable) as workers,
+        pytest.raises(InputError, match="a worker process was killed"),
+    ):
+        workers.run("text", killed, tasks)
+    assert sorted(os.listdir(tmp_path)) == ["text-0.json", "text-1.json"]
+    with task_pool.Workers(str(tmp_path), 1, gc.enable) as workers:
+        tasks[2] = (str(tmp_path), False)
+        assert workers.run("text", killed, tasks).num_documents == 3
+        assert workers.num_skipped == 2
+
+
 def test_without_semaphores_one_process_works(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,10 +151,8 @@ with task_pool.Workers(sys.argv[1], 2, tasks_of_test.prepare) as workers:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
-def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
-    tmp_path: Path,
-) -> None:
+def begin(tmp_path: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
+    """A program whose two workers are at work, and their process ids."""
     (tmp_path / "script.py").write_text(INTERRUPTED)
     (tmp_path / "tasks_of_test.py").write_text(TASKS)
     begun = tmp_path / "begun"
@@ -141,9 +167,26 @@ def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
     while len(os.listdir(begun)) < 2:
         assert process.poll() is None
         time.sleep(0.1)
+    return process, [int(name) for name in os.listdir(begun)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    process, workers = begin(tmp_path)
+    process.kill()
+    process.communicate(timeout=30)  # ends when no worker holds stderr
+    for worker in workers:
+        assert not os.path.exists(f"/proc/{worker}/exe")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
+def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
+    tmp_path: Path,
+) -> None:
+    process, workers = begin(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert errors.count(b"Traceback") == 1, errors
-    for worker in os.listdir(begun):
+    for worker in workers:
         with pytest.raises(ProcessLookupError):
-            os.kill(int(worker), 0)
+            os.kill(worker, 0)

@@ -17,6 +17,8 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     ):
         assert is_left
     (tmp_path / "work" / "span-0.json").touch()
+    with work_folder.open_or_resume(folder, {"seed": 1}) as is_left:
+        assert is_left and (tmp_path / "work" / "span-0.json").exists()
     (tmp_path / "work" / "settings.json").unlink()  # half deleted
     with work_folder.open_or_resume(folder, {"seed": 2}):
         assert not (tmp_path / "work" / "span-0.json").exists()

@@ -183,6 +183,10 @@ def test_a_head_that_nothing_is_said_of(
     run = run_of(tmp_path, start, texts(*GLUE))
     run.restore()
     assert head_of(run.model) == ROWS
+    assert (
+        "does not name its labels: they are taken to be contradiction, "
+        "entailment, neutral, in this order" in capsys.readouterr().out
+    )
     run = run_of(tmp_path, start, texts("0", "1"))
     run.load_start(start)
     assert (

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.input_features import IndexedBatch
+from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import encoder_mappings, save_model_folder
 from bert_keras.modeling.encoder import Encoder
@@ -32,6 +33,7 @@ from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.ner.pipeline import word_spans
 from bert_keras.tasks.pipeline import Answer, Pipeline
+from bert_keras.tasks.pretraining.model import MaskedLm
 from bert_keras.tasks.run_context import make_devices
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TaskConfig
@@ -344,6 +346,52 @@ def test_words_of_scripts_whose_vowels_combine() -> None:
     line = "भारत की (नदी)।"
     words = [line[begin:end] for begin, end in word_spans(line)]
     assert words == ["भारत", "की", "(", "नदी", ")", "।"]
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("张三住在Rome。", "张 三 住 在 Rome 。"),
+        ("東京タワー", "東 京 タ ワ ー"),
+        ("ฉันรักที่", "ฉั น รั ก ที่"),
+        ("Ann,Bob saw Rome/Paris", "Ann , Bob saw Rome / Paris"),
+        ("1,000 at 10:30 in U.S, it's", "1,000 at 10:30 in U.S , it's"),
+        ("a:b:c 3/a", "a : b : c 3 / a"),
+    ],
+)
+def test_words_without_spaces_between_them(line: str, words: str) -> None:
+    found = [line[begin:end] for begin, end in word_spans(line)]
+    assert found == words.split()
+
+
+def test_the_second_text_of_a_pair_may_not_be_empty(tmp_path: Path) -> None:
+    model: Any = load(text_folder(tmp_path, "single_label", takes_pairs=True))
+    assert model.predict(("the sea", "a storm")).label
+    for pair, place in (
+        (("the sea", ""), "second"),
+        (("the sea", "\u200b"), "second"),
+        ((" ", "the sea"), "first"),
+    ):
+        with pytest.raises(
+            InputError, match=f"the {place} of its two texts is"
+        ):
+            model.predict(pair)
+
+
+def test_a_keras_model_reads_the_blanks_that_fill_answers(
+    tmp_path: Path,
+) -> None:
+    folder = save(tmp_path, BlankFiller(ONE_LAYER, range(95)))
+    text = "The [MASK] sea[MASK]."
+    model, tokenizer = MaskedLm.from_folder(folder), FullTokenizer(VOCAB)
+    inputs = model.tokenize([text, "The sea."])
+    is_mask = inputs["input_ids"] == tokenizer.vocab["[MASK]"]
+    assert np.argwhere(is_mask).tolist() == [[0, 2], [0, 4]]
+    logits = np.asarray(model(inputs))[..., :95][is_mask]
+    filled: Any = load(folder)
+    pieces = [blank[0].piece for blank in filled.fill(text).blanks]
+    found = [tokenizer.inv_vocab[i] for i in logits.argmax(-1)]
+    assert found == pieces
 
 
 def test_blanks(tmp_path: Path) -> None:

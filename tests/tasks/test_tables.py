@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.tables import read_objects
+from bert_keras.tasks.tables import read_objects, read_rows
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,12 @@ def test_an_error_names_the_place(
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         list(read_objects(str(path)))
+
+
+def test_a_header_inside_a_table_is_no_row(tmp_path: Path) -> None:
+    """As in files that were put together."""
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\nthe sea,1\ntext,label\na storm,0\n")
+    with pytest.raises(InputError, match="line 3 is the header once more"):
+        list(read_rows(str(path)))
+    assert len([*read_rows(str(path), has_header=False)]) == 4

@@ -261,6 +261,82 @@ def test_the_models_own_loss_refuses_labels_of_another_shape() -> None:
             model.test_on_batch({**inputs(), LABELS: labels})
 
 
+def labelled(name: str) -> tuple[TaskModel, dict[str, np.ndarray]]:
+    """A model and a batch with sound labels, the last row being padding whose
+    labels are not looked at."""
+    x = inputs()
+    x = {key: np.where(np.arange(ROWS)[:, None] < 7, x[key], 0) for key in x}
+    ones = np.ones([ROWS, 1], "int32")
+    if name == "masked_lm_ids":
+        x = tiny_batch(ROWS)
+        x["masked_lm_weights"][7] = 0
+        return MaskedLm(ONE_LAYER), x
+    if name == "next_sentence_labels":
+        x = {k: np.where(np.arange(ROWS)[:, None] < 7, v, 0) for k, v in
+             tiny_batch(ROWS).items()}  # fmt: skip
+        return Pretraining(ONE_LAYER), x
+    if name == "start_positions":
+        ends = {"start_positions": ones, "end_positions": ones}
+        return QuestionAnsweringModel(ONE_LAYER), x | ends
+    return TextClassifier(ONE_LAYER, ["no", "yes"]), x | {name: ones}
+
+
+@pytest.mark.parametrize(
+    "name, most",
+    [
+        ("label_ids", 1),
+        ("masked_lm_ids", ONE_LAYER.vocab_size - 1),
+        ("next_sentence_labels", 1),
+        ("start_positions", SEQ_LENGTH - 1),
+    ],
+)
+def test_the_models_own_loss_refuses_labels_that_are_none(
+    name: str, most: int
+) -> None:
+    model, batch = labelled(name)
+    model.compile()
+    for row, label, is_refused in (
+        (0, most, False),
+        (0, most + 1, True),
+        (1, -100, True),
+        (7, -100, False),
+    ):
+        labels = batch[name].copy()
+        labels[row, 0] = label
+        given = batch | {name: labels}
+        assert np.isnan(model.test_on_batch(given)) == is_refused
+        if is_refused:
+            said = f"`{name}` has {label}; expected 0 to {most}$"
+            for use in (model.fit, model.evaluate):
+                with pytest.raises(InputError, match=said):
+                    use(given, batch_size=ROWS, verbose=0)
+        else:
+            model.evaluate(given, batch_size=ROWS, verbose=0)
+
+
+def test_labels_of_words_and_choices_that_are_none() -> None:
+    tagger = TokenClassifier(ONE_LAYER, 3)
+    tagger.compile()
+    labels = np.zeros([ROWS, SEQ_LENGTH], "int32")
+    labels[0] = 3
+    assert tagger.evaluate({**inputs(), LABELS: labels}, verbose=0) > 0
+    choice = MultipleChoice(ONE_LAYER)
+    choice.compile()
+    rows = rows_of_choices() | {
+        "num_choices": np.full([ROWS, 1], 2, "int32"),
+        LABELS: np.ones([ROWS, 1], "int32"),
+    }
+    assert choice.evaluate(rows, verbose=0) > 0
+    for label, most, model, batch in (
+        (-100, 3, tagger, {**inputs(), LABELS: labels - 100 * (labels == 0)}),
+        (4, 3, tagger, {**inputs(), LABELS: labels + (labels == 3)}),
+        (2, 1, choice, rows | {LABELS: np.full([ROWS, 1], 2)}),
+    ):
+        said = f"`label_ids` has {label}; expected 0 to {most}$"
+        with pytest.raises(InputError, match=said):
+            model.fit(batch, verbose=0)
+
+
 def test_classes_are_names_or_a_number() -> None:
     named, numbered = (
         TextClassifier(ONE_LAYER, ["no", "yes"]),

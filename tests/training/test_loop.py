@@ -1,6 +1,9 @@
 """Tests of training/loop.py: one step in all the ways to divide it."""
 
 import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -11,6 +14,7 @@ import tensorflow as tf
 from bert_keras.modeling import fused_ops
 from bert_keras.tasks.pretraining.model import Pretraining
 from bert_keras.training import loop as loop_module
+from bert_keras.training.checkpoints import saved_states, step_of
 from bert_keras.training.config import LoopConfig, OptimizerConfig
 from bert_keras.training.distribution import Host
 from bert_keras.training.loop import (
@@ -19,6 +23,7 @@ from bert_keras.training.loop import (
     _as_computed,
     _fold,
 )
+from bert_keras.training.monitor import LOG
 from bert_keras.training.optimization import AdamW
 from tests.conftest import ONE_LAYER, tiny_batch
 
@@ -61,6 +66,64 @@ def test_many_steps_a_call_are_the_single_ones() -> None:
         assert run(single, step) == at_once[step : step + 1]
     for variable, value in zip(model.trainable_variables, after, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
+
+
+class Batches:
+    """A source of tiny batches."""
+
+    @property
+    def tracked(self) -> Mapping[str, Any]:
+        return {}
+
+    def batch(self, step: int) -> Mapping[str, Any]:
+        return tiny_batch(4, step)
+
+    def examples(
+        self, step: int, batch: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        return batch
+
+    def num_tokens(self, batch: Mapping[str, Any]) -> int:
+        return int(batch["input_ids"].size)
+
+
+def trained(folder: Path, **loop: Any) -> tuple[list[Any], list[np.ndarray]]:
+    """Ten steps: what is told of each, and the weights."""
+    keras.utils.set_random_seed(3)
+    model = Pretraining(ONE_LAYER)
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
+    run = StepFunction(model, optimizer, ONE, LoopConfig(**loop))
+    told: list[Any] = []
+
+    def tell(step: int, figures: dict[str, float]) -> None:
+        del figures["tokens_per_second"]
+        told.append((step, figures))
+
+    end = loop_module.train(run, Batches(), str(folder), callback=tell)
+    assert end == 10
+    return told, [v.numpy() for v in model.trainable_variables]
+
+
+@pytest.mark.slow
+def test_several_steps_a_call_are_told_logged_and_saved_like_single_ones(
+    tmp_path: Path,
+) -> None:
+    runs = {
+        name: trained(
+            tmp_path / name, save_checkpoints_steps=5, steps_per_call=count
+        )
+        for name, count in (("single", 1), ("four", 4))
+    }
+    single, four = runs["single"], runs["four"]
+    assert [step for step, _ in single[0]] == list(range(1, 11))
+    assert four[0] == single[0]
+    for ours, theirs in zip(four[1], single[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for name in runs:
+        states = saved_states(str(tmp_path / name))
+        assert [step_of(state) for state in states] == [10, 5, 0]
+        log = (tmp_path / name / LOG).read_text().splitlines()
+        assert [json.loads(line)["step"] for line in log] == list(range(1, 11))
 
 
 @pytest.mark.slow

@@ -196,12 +196,18 @@ def test_no_line_is_wider_than_100_columns(
     assert all(len(x) <= 100 for x in capsys.readouterr().err.splitlines())
 
 
-def test_other_hosts_write_nothing(tmp_path: Path) -> None:
+def test_other_hosts_write_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     progress = Progress(None, 0, 1)
     progress.write([(1, figures(3.0))], 7)
     progress.flush()
     progress.close()
     assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr() == ("", "")
 
 
 def look(

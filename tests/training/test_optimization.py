@@ -73,9 +73,20 @@ def test_sum_of_squares_of_narrow_numbers(shape: tuple[int, ...]) -> None:
     assert not np.isfinite(sum_of_squares(narrow / 0.0))
 
 
-def test_two_updates_by_hand() -> None:
+@pytest.mark.parametrize(
+    "beta_1, beta_2, epsilon", [(0.9, 0.999, 1e-6), (0.7, 0.95, 1e-2)]
+)
+def test_two_updates_by_hand(
+    beta_1: float, beta_2: float, epsilon: float
+) -> None:
     config = OptimizerConfig(
-        1.0, num_train_steps=10**9, num_warmup_steps=0, weight_decay_rate=0.25
+        1.0,
+        num_train_steps=10**9,
+        num_warmup_steps=0,
+        weight_decay_rate=0.25,
+        adam_beta_1=beta_1,
+        adam_beta_2=beta_2,
+        adam_epsilon=epsilon,
     )
     kernel, bias = variable([2.0], "kernel"), variable([2.0], "bias")
     optimizer = AdamW([kernel, bias], config)
@@ -85,13 +96,24 @@ def test_two_updates_by_hand() -> None:
         tensors = [tf.constant([gradient]), tf.constant([gradient])]
         norm = optimizer.apply(tensors, tf.constant(step), tf.constant(1.0))
         assert float(norm) == pytest.approx(abs(gradient) * 2**0.5)
-        m = 0.9 * m + 0.1 * gradient
-        v = 0.999 * v + 0.001 * gradient**2
-        update = m / (np.sqrt(v) + 1e-6)
+        m = beta_1 * m + (1 - beta_1) * gradient
+        v = beta_2 * v + (1 - beta_2) * gradient**2
+        update = m / (np.sqrt(v) + epsilon)
         expected["kernel"] -= update + 0.25 * expected["kernel"]
         expected["bias"] -= update  # exempt from decay
     assert float(kernel.numpy()[0]) == pytest.approx(expected["kernel"], 1e-5)
     assert float(bias.numpy()[0]) == pytest.approx(expected["bias"], 1e-5)
+
+
+def test_a_rate_of_its_own_for_each_variable() -> None:
+    config = OptimizerConfig(1.0, num_train_steps=10**9, num_warmup_steps=0)
+    full, half = variable([2.0], "bias"), variable([2.0], "bias")
+    optimizer = AdamW([full, half], config, rate_scales=[1.0, 0.5])
+    gradient = tf.constant([0.5])
+    optimizer.apply([gradient] * 2, tf.constant(0), tf.constant(1.0))
+    moved = 2.0 - full.numpy()[0]
+    assert moved > 1.0
+    assert 2.0 - half.numpy()[0] == pytest.approx(moved / 2)
 
 
 def test_bias_correction_makes_the_first_update_the_learning_rate() -> None:

@@ -251,6 +251,23 @@ def test_spellings_of_a_number_are_one_label(
     assert capsys.readouterr().err == ""
 
 
+def test_labels_that_look_alike_are_warned_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    labels = ["Positive", "positive", "not good", "not  good", "bad\u200b",
+              "bad", "cafe\u0301", "caf\u00e9", "fine"]  # fmt: skip
+    assert len(labels_of(InputExample("", "", None, x) for x in labels)) == 9
+    said = " ".join(capsys.readouterr().err.split())
+    for pair in (
+        "'Positive' and 'positive'",
+        "'not good' and 'not good'",
+        r"'bad' and 'bad\u200b'",
+        r"'caf\xe9' and 'cafe\u0301'",
+    ):
+        assert f"the labels {pair} are two classes and look alike" in said
+    assert said.count("look alike") == 4
+
+
 def test_labels_are_sorted_as_people_would() -> None:
     def examples(*labels: str | None) -> list[InputExample]:
         return [InputExample("x", "t", None, label) for label in labels]

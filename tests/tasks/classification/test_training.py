@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning_run
@@ -91,6 +92,46 @@ def test_file_frame_lists_and_command_give_the_same_bits(
         compiles=True,
     )
     assert weights(tmp_path / "command") == weights(tmp_path / "file")
+
+
+def variables(folder: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+    shapes = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in shapes}
+
+
+@pytest.mark.slow
+def test_layers_learn_more_slowly_the_further_from_the_head(
+    tmp_path: Path,
+) -> None:
+    """One step from three layers, at half the rate of the next one each."""
+    start = variables(GOLDEN / "tiny_bert")
+    settings = SETTINGS | {"num_train_epochs": 1, "train_batch_size": 5}
+    after = {}
+    for decay in (1.0, 0.5):
+        folder = tmp_path / str(decay)
+        train_classifier(
+            (TEXTS, LABELS),
+            output_dir=folder,
+            layer_decay=decay,
+            warmup_proportion=0.0,
+            learning_rate=0.1,
+            **settings,
+        )
+        after[decay] = variables(folder)
+    for name, full in after[1.0].items():
+        layer = re.search(r"layer_(\d)", name)
+        if layer:
+            share = 0.5 ** (3 - int(layer[1]))
+        else:
+            share = 0.5**4 if "/embeddings/" in name else 1.0
+        if name not in start:  # the head's
+            np.testing.assert_array_equal(after[0.5][name], full)
+            continue
+        moved, half = full - start[name], after[0.5][name] - start[name]
+        np.testing.assert_allclose(half, share * moved, atol=1e-6)
+        if name.endswith("LayerNorm/beta"):
+            assert np.abs(moved).max() > 0.05, name
 
 
 @pytest.mark.slow
