@@ -99,10 +99,16 @@ def head_rows(
             f"{shown(settings.labels)}, in this order"
         )
         return None
-    if are_generic(theirs.labels) and theirs.labels != settings.labels:
+    if (
+        order
+        and are_generic(theirs.labels)
+        and theirs.labels != settings.labels
+    ):
+        names = sorted(zip(order, settings.labels, strict=True))
         print(
             "the checkpoint's labels have no names (LABEL_0, ...): they "
-            f"are taken to be {shown(settings.labels)}, in this order"
+            f"are taken to be {shown([name for _, name in names])}, in this "
+            "order"
         )
     return order
 

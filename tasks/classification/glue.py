@@ -19,6 +19,8 @@ from bert_keras.tasks.label_names import to_number
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 INFERENCE = ("contradiction", "entailment", "neutral")  # upstream's order
+# Their data sets count from entailment; models without names say no more.
+HUGGING_FACE_INFERENCE = "LABEL_2", "LABEL_0", "LABEL_1"
 
 XNLI_LANGUAGE = "zh"  # upstream's, like the two files' names
 XNLI_TRAIN_SPELLING = {"contradictory": "contradiction"}
@@ -52,7 +54,8 @@ class GlueTask:
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
     tables: Mapping[str, Table]  # by split: train, dev..., test...
     submissions: Mapping[str, str]  # GLUE's file names, by split
-    # The labels' names in Hugging Face's data sets, if others, in this order.
+    # The labels' names in Hugging Face's data sets and in models of them, if
+    # others, in this order.
     hugging_face_labels: tuple[str, ...] = ()
 
     def splits(self, kind: str) -> list[str]:
@@ -253,6 +256,7 @@ TASKS = (
             "test_mismatched": Table(8, 9, guid=0),
         },
         {"test": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
+        HUGGING_FACE_INFERENCE,
     ),
     _task("QNLI", ENTAILMENT, ("accuracy",), Table(1, 2, label=3), Table(1, 2)),
     _task("RTE", ENTAILMENT, ("accuracy",), Table(1, 2, label=3), Table(1, 2)),
@@ -267,6 +271,7 @@ TASKS = (
             "AX.tsv", "diagnostic.tsv", "diagnostic/diagnostic.tsv",
         ))},
         {"test": "AX.tsv"},
+        HUGGING_FACE_INFERENCE,
     ),
     GlueTask(
         "XNLI", INFERENCE, ("accuracy",),
@@ -277,5 +282,6 @@ TASKS = (
             "dev": Table(6, 7, label=1, names=("xnli.dev.tsv",), language=0),
         },
         {},
+        HUGGING_FACE_INFERENCE,
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_names import TAGGER
+from bert_keras.tasks.classification.glue import HUGGING_FACE_INFERENCE
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.distillation.teacher import load_teacher
@@ -125,6 +126,14 @@ def test_names_of_hugging_faces_data_sets_and_no_names(
     run.restore()
     assert head_of(run.model) == [ROWS[0], ROWS[1]]
     assert "they are taken to be 0, 1, in this order" in capsys.readouterr().out
+    start = save(tmp_path / "mnli", texts("LABEL_0", "LABEL_1", "LABEL_2"))
+    run = run_of(tmp_path, start, texts(*GLUE), HUGGING_FACE_INFERENCE)
+    run.restore()
+    assert head_of(run.model) == [ROWS[2], ROWS[0], ROWS[1]]
+    assert (
+        "they are taken to be entailment, neutral, contradiction, in this order"
+        in capsys.readouterr().out
+    )
 
 
 OTHERS = {

@@ -8,6 +8,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.data import InputExample
 from bert_keras.tasks.classification.glue import (
+    INFERENCE,
     TASKS,
     GlueTask,
     Table,
@@ -385,13 +386,16 @@ def test_names_of_submissions() -> None:
 
 def test_names_in_hugging_faces_data_sets() -> None:
     """As huggingface.co/datasets/nyu-mll/glue has them, 0 before 1; of the
-    others they are the labels themselves."""
+    others they are the labels themselves, of MNLI in another order."""
+    three = {"entailment": 0, "neutral": 1, "contradiction": 2}
+    by_number = tuple(f"LABEL_{three[name]}" for name in INFERENCE)
     names = {
         "CoLA": ("unacceptable", "acceptable"),
         "SST-2": ("negative", "positive"),
         "MRPC": ("not_equivalent", "equivalent"),
         "QQP": ("not_duplicate", "duplicate"),
         "WNLI": ("not_entailment", "entailment"),
+        **dict.fromkeys(("MNLI", "AX", "XNLI"), by_number),
     }
     for task in TASKS:
         assert task.hugging_face_labels == names.get(task.name, ())
