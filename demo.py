@@ -306,14 +306,10 @@ def draw_losses(model: Path, train_ids: list[int], picture: Path) -> None:
     Args:
         train_ids: of the masked tokens: how often each is met.
     """
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (masked, pairs) = pyplot.subplots(
-        1, 2, figsize=(9, 3.6), layout="constrained"
-    )
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    masked, pairs = figure.subplots(1, 2)
     draw_loss(
         masked, model, "masked_lm_loss", "Masked tokens", entropy(train_ids)
     )

@@ -38,12 +38,14 @@ BATCH_SIZE, EPOCHS = 32, 3.0
 
 def run(arguments: list[str], log: Path) -> str:
     """Its standard output; what else it says is in the log."""
+    start = time.monotonic()
     with open(log, "w") as errors:
         done = subprocess.run(
             arguments, cwd=ROOT, text=True, stdout=-1, stderr=errors
         )
     if done.returncode:
         sys.exit(f"exit code {done.returncode}, see {log}: {arguments}")
+    print(f"{log.stem}: {time.monotonic() - start:.0f} s", flush=True)
     return done.stdout
 
 
@@ -52,7 +54,6 @@ def ours(task: str, flags: argparse.Namespace) -> SCORES:
     folder = Path(flags.output_dir, f"ours-{task}{suffix}")
     found = folder / "seeds.json"
     if not found.exists():
-        start = time.monotonic()
         run(
             [
                 *(sys.executable, "run_classifier.py", "--do_train"),
@@ -69,7 +70,6 @@ def ours(task: str, flags: argparse.Namespace) -> SCORES:
             ],
             Path(f"{folder}.log"),
         )
-        print(f"ours {task}: {time.monotonic() - start:.0f} s", flush=True)
     outcomes = json.loads(found.read_text())["seeds"]
     return {
         int(seed): {name: metrics[f"eval_{name}"] for name in METRICS[task]}
@@ -82,7 +82,6 @@ def theirs(task: str, flags: argparse.Namespace) -> SCORES:
     for seed in range(1, flags.num_seeds + 1):
         found = Path(flags.output_dir, f"transformers-{task}-{seed}.json")
         if not found.exists():
-            start = time.monotonic()
             output = run(
                 [
                     *(flags.peer_python, str(PEER), f"--task={task}"),
@@ -97,8 +96,6 @@ def theirs(task: str, flags: argparse.Namespace) -> SCORES:
                 found.with_suffix(".log"),
             )
             found.write_text(output)
-            took = time.monotonic() - start
-            print(f"transformers {task} {seed}: {took:.0f} s", flush=True)
         scores[seed] = json.loads(found.read_text())
     return scores
 

@@ -20,12 +20,11 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from glue_scores import ROOT, keras_precision, run
+
 PEER = ROOT / "benchmarks" / "peers" / "transformers_ner.py"
 SETS = ("dev", "test")
 SCORES = dict[int, dict[str, float]]  # by seed
@@ -45,19 +44,6 @@ WAYS = {
 THEIRS = "transformers"
 
 
-def run(arguments: list[str], log: Path) -> str:
-    """Its standard output; what else it says is in the log."""
-    start = time.monotonic()
-    with open(log, "w") as errors:
-        done = subprocess.run(
-            arguments, cwd=ROOT, text=True, stdout=-1, stderr=errors
-        )
-    if done.returncode:
-        sys.exit(f"exit code {done.returncode}, see {log}: {arguments}")
-    print(f"{log.stem}: {time.monotonic() - start:.0f} s", flush=True)
-    return done.stdout
-
-
 def ours(way: str, seed: int, flags: argparse.Namespace) -> dict[str, float]:
     name = f"ours-{way.replace(' ', '_')}"
     folder = Path(flags.output_dir, f"{name}-{seed}")
@@ -75,7 +61,7 @@ def ours(way: str, seed: int, flags: argparse.Namespace) -> dict[str, float]:
                 f"--max_seq_length={LENGTH}",
                 "--train_batch_size=32",
                 f"--learning_rate={flags.learning_rate}",
-                f"--precision={_precision(flags.precision)}",
+                f"--precision={keras_precision(flags.precision)}",
                 *WAYS[way],
             ],
             Path(f"{folder}.log"),
@@ -91,10 +77,6 @@ def _take_vectors(folder: Path, first: Path) -> None:
         shutil.copytree(
             first / "features", folder / "features", copy_function=os.link
         )
-
-
-def _precision(precision: str) -> str:
-    return {"fp32": "float32", "bf16": "mixed_bfloat16"}[precision]
 
 
 def _f1(path: Path) -> float:

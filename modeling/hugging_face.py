@@ -5,8 +5,6 @@ and tokenizer_config.json. The safetensors library reads; a pickle is never
 opened. hugging_face_names.py says what is called how.
 """
 
-import json
-import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from bert_keras import files
 from bert_keras.errors import InputError
@@ -436,8 +435,9 @@ def save_hugging_face_folder(
     tf.io.gfile.makedirs(folder)
     shapes = {variable.name: variable.shape for variable in variables}
     architecture = architecture_of(shapes, config.family, classifier)
-    _write_safetensors(
-        os.path.join(folder, WEIGHTS), variables, config.family, architecture
+    tensors = _tensors(variables, config.family, architecture)
+    files.write_whole(
+        os.path.join(folder, WEIGHTS), save(tensors, {"format": "pt"})
     )
     values = {**to_hugging_face(config), "architectures": [architecture]}
     if "output_bias" in shapes:
@@ -458,40 +458,16 @@ def save_hugging_face_folder(
         files.write_whole(os.path.join(folder, name), text.encode())
 
 
-def _write_safetensors(
-    path: str,
-    variables: Sequence["VariableMapping"],
-    family: str,
-    architecture: str,
-) -> None:
-    """Writes those variables that a class of transformers has.
-
-    One tensor at a time and in the model's order: the library's writer wants
-    them all at once, and sorts them. The format: the header's length in 8
-    bytes, the header, the tensors.
-    """
-    import tensorflow as tf
-
-    variables = [v for v in variables if has_place(v.name, architecture)]
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
+def _tensors(
+    variables: Sequence["VariableMapping"], family: str, architecture: str
+) -> dict[str, np.ndarray]:
+    """Those that a class of transformers has, by its names."""
+    tensors = {}
     for variable in variables:
-        begin, end = end, end + 4 * math.prod(variable.shape)
-        is_kernel = variable.name.endswith("/kernel")
-        header[hugging_face_name(variable.name, family, architecture)] = {
-            "dtype": "F32",
-            "shape": variable.shape[::-1] if is_kernel else variable.shape,
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
-    with (
-        files.atomic(path, overwrite=True) as unfinished,
-        tf.io.gfile.GFile(unfinished, "wb") as file,
-    ):
-        file.write(len(text).to_bytes(8, "little") + text)
-        for variable in variables:
+        if has_place(variable.name, architecture):
             value = variable.read()
             if variable.name.endswith("/kernel"):
                 value = value.T
-            file.write(np.ascontiguousarray(value, "<f4").tobytes())
+            name = hugging_face_name(variable.name, family, architecture)
+            tensors[name] = np.ascontiguousarray(value, np.float32)
+    return tensors

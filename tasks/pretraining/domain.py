@@ -416,14 +416,12 @@ def _draw(
     """The masked loss in training, and on held-out and general text before and
     on the way."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         warn(f"{path} is not drawn: pip install matplotlib")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
     steps = [line["step"] for line in history]
     losses = [line["masked_lm_loss"] for line in history]
     axes.plot(steps, losses, lw=0.5, label="training")
@@ -440,5 +438,4 @@ def _draw(
     axes.grid(alpha=0.3)
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120)
-    pyplot.close(figure)
     files.write_whole(path, drawn.getvalue())
