@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
-from bert_keras import files
 from bert_keras.data import vocabulary
 from bert_keras.data.tokenization import FullTokenizer, WordpieceTokenizer
 from bert_keras.errors import InputError
@@ -72,7 +71,7 @@ def main() -> None:
     from bert_keras.tasks.task_config import TASK
 
     config_file, opened = _files()
-    config = BertConfig.from_json_file(files.local(config_file))
+    config = BertConfig.from_json_file(config_file)
     vocab_file = opened.vocab_file
     pieces = opened.vocab
     check_ids(pieces, config.vocab_size, vocab_file)

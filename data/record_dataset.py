@@ -63,7 +63,8 @@ def record_dataset(
             zeros.
         masks: how many tokens of unmasked records are masked, and how; None:
             Google's 15 %.
-        max_seq_length: of unmasked records, which end with their text.
+        max_seq_length: length of an example in tokens. Required for records
+            without masks.
         shard: this host's number, from 0, and the number of hosts: each gets
             its rows of every global batch.
 

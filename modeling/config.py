@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.errors import InputError, warn
-from bert_keras.files import beside, parse_json, to_json
+from bert_keras.files import beside, local, parse_json, to_json
 from bert_keras.modeling.hugging_face import (
     CONFIG,
     HUGGING_FACE_CONFIG,
@@ -180,6 +180,13 @@ class BertConfig:
             >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
             >>> config.num_hidden_layers, config.hidden_size
             (2, 128)
+
+        Args:
+            size: "tiny", "mini", "small", "medium", "base" or "large".
+            vocab_size: the number of tokens.
+
+        Raises:
+            InputError: there is no such size.
         """
         if size not in SIZES:
             raise InputError(
@@ -197,7 +204,8 @@ class BertConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> "BertConfig":
-        """Reads a bert_config.json; unknown keys are kept in `other`.
+        """Reads a bert_config.json, here or on gs://; unknown keys are kept in
+        `other`.
 
         A config.json of Hugging Face is told by its keys and translated: what
         it alone has is checked and dropped.
@@ -207,12 +215,15 @@ class BertConfig:
             >>> bert_keras.BertConfig.from_json_file(path).hidden_size
             128
 
+        Args:
+            path: of the file.
+
         Raises:
             InputError: no such file, not JSON, a value out of its range, or a
                 Hugging Face model that is no such encoder.
         """
         try:
-            with open(path, "rb") as file:
+            with open(local(path), "rb") as file:
                 values = parse_json(file.read())
         except (OSError, ValueError) as error:
             wrong = f"{path} is not a JSON file ({error})"

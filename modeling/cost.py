@@ -7,7 +7,7 @@ but their arguments, and attention that keeps its probabilities
 (modeling/fused_ops.py, on a CPU). Both are for a look before the first step:
 passing tensors, an allocator and TensorFlow itself add to the memory, and
 shorter rows need less. A row of 128 of BERT-base took 92 MiB where 98 are
-reckoned (benchmarks/RESULTS.md). On a GPU or TPU more is kept, perhaps half as
+estimated (benchmarks/RESULTS.md). On a GPU or TPU more is kept, perhaps half as
 much again.
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L

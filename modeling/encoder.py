@@ -82,7 +82,12 @@ class Encoder(BertLayer):
         lora_alpha: float | None = None,
         **kwargs: Any,
     ):
-        """`lora_rank`, `lora_alpha`: as `enable_lora`; None: without LoRA."""
+        """Args:
+        config: the network's sizes.
+        lora_rank: None: without LoRA; else as in `enable_lora`.
+        lora_alpha: as in `enable_lora`.
+        kwargs: name, dtype and trainable, as every Keras layer has.
+        """
         super().__init__(config, **kwargs)
         self.autocast = False  # in bfloat16, ids above 256 would be others
         self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
@@ -163,6 +168,12 @@ class Encoder(BertLayer):
         Compile the model after this. Model folders and `mappings` have the sums
         of both.
 
+        Examples:
+            >>> model = bert_keras.TextClassifier.from_folder("reviews")
+            >>> model.encoder.enable_lora(4)
+            >>> len(model.encoder.trainable_variables)
+            16
+
         Args:
             rank: of what is added to each of a layer's four kernels, query, key
                 and value being one.
@@ -238,6 +249,14 @@ class Encoder(BertLayer):
                 there and at what is pooled alone.
             training: whether there is dropout, where no `seed` says it; Keras
                 gives it.
+
+        Returns:
+            EncoderOutputs: sequence [B, S, H], or [B, P, H] at
+            sequence_positions; pooled [B, H], or [B, K, H]; and the output of
+            each layer.
+
+        Raises:
+            ValueError: the inputs' shapes or types do not fit.
         """
         input_ids, input_mask, segment_ids = unpacked_inputs(
             input_ids, input_mask, segment_ids

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from bert_keras import files
 from bert_keras.data.tokenizer_folder import (
     OpenedTokenizer,
     TokenizerOptions,
@@ -105,7 +104,7 @@ def open_model_folder(
     opened = open_tokenizer(path, vocab_file, options, tells_case)
     if found is None:
         raise InputError(f"{path} has no config; expected {expected}")
-    config = BertConfig.from_json_file(files.local(found))
+    config = BertConfig.from_json_file(found)
     if config_file:
         check_config(config, path)
     return ModelFolder(path, config, opened, vocab_file, expected)

@@ -8,7 +8,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from bert_keras import files
 from bert_keras.data.tokenizer_folder import OpenedTokenizer, open_tokenizer
 from bert_keras.data.tokenizers import check_ids
 from bert_keras.errors import InputError, warn
@@ -25,7 +24,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     if not init_checkpoint:
         return
     path = model_config_file(init_checkpoint)
-    start = BertConfig.from_json_file(files.local(path)) if path else config
+    start = BertConfig.from_json_file(path) if path else config
     for name in (
         "num_attention_heads", "family", "position_offset",
         "global_attn_every_n_layers",
@@ -112,7 +111,7 @@ def second_config(
             f"`second_init_checkpoint={second_init_checkpoint}` has no "
             "bert_config.json beside it, which says in what direction it reads"
         )
-    return BertConfig.from_json_file(files.local(path))
+    return BertConfig.from_json_file(path)
 
 
 def check_tokens(

@@ -133,7 +133,7 @@ def convert(
         config_file = model_config_file(folder)
         assert config_file is not None
         written = AnyModel(
-            BertConfig.from_json_file(files.local(config_file)),
+            BertConfig.from_json_file(config_file),
             open_weights(folder).shapes,
         )
         load_checkpoint(written.mappings(), folder)

@@ -47,9 +47,12 @@ def load(
         'good'
 
     Args:
-        folder: or weights in one.
-        options: override the folder's settings of its tokenizer.
-        top_k: tokens wanted for a blank.
+        folder: path of a model folder, or of a weights file in one.
+        options: tokenizer settings that replace the folder's.
+        top_k: number of tokens that `fill` lists for each [MASK].
+
+    Returns:
+        The model, with the methods of its task.
 
     Raises:
         InputError: a file is missing or does not fit the others.

@@ -194,12 +194,14 @@ class Pipeline(abc.ABC):
             (2, 128)
 
         Args:
-            texts: one or several. Of one with more tokens than the model has
-                positions, or than the folder of a sentence-transformers model
-                says, the first are read.
+            texts: one text or a list. Longer texts are cut to the model's
+                positions, or to the length that the folder of a
+                sentence-transformers model gives.
             pooling: of the tokens' vectors: "mean", "max" or "cls"; None: what
                 the folder of a sentence-transformers model says, else the mean.
-            layer: a number from 0, or from -1, the last, downwards.
+            layer: index of the layer: 0 is the first, -1 the last.
+            batch_size: number of full-length texts to compute at once.
+            progress: whether to show a progress bar.
 
         Returns:
             float32 [N, H], or [H] of one text.

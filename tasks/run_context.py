@@ -151,7 +151,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     if run.model_size:
         config = _config_of_size(run, run.model_size)
     elif path:
-        config = BertConfig.from_json_file(files.local(path))
+        config = BertConfig.from_json_file(path)
     else:
         fault = "the model's config is not known"
         if given := run.init_checkpoint:

@@ -81,8 +81,11 @@ class TaskModel(keras.Model, abc.ABC):
     takes_pairs: ClassVar[bool] = True  # of texts
 
     def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
-        """`encoder`: where it is not a new one of the config; `kwargs`: name,
-        dtype and trainable, as every Keras model has."""
+        """Args:
+        config: the encoder's.
+        encoder: None: a new one of the config.
+        kwargs: name, dtype and trainable, as every Keras model has.
+        """
         super().__init__(**kwargs)
         self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
         self.settings: TaskConfig | None = None
@@ -161,7 +164,8 @@ class TaskModel(keras.Model, abc.ABC):
     def compile(
         self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any
     ) -> None:
-        """As Keras's. Metrics of labels need a loss of labels."""
+        """Compiles as Keras's `compile`. Raises an InputError for metrics
+        without a loss: the model's own loss gives them no labels."""
         for name in ("metrics", "weighted_metrics"):
             if loss is None and kwargs.get(name):
                 self._refuse(name)
@@ -262,11 +266,14 @@ class TaskModel(keras.Model, abc.ABC):
             128
 
         Args:
-            folder: or weights in one.
-            options: override the folder's settings of its tokenizer.
+            folder: path of a model folder, or of a weights file in one.
+            options: tokenizer settings that replace the folder's.
             settings: fields of task.json, by name, that override the folder's,
                 such as labels and max_seq_length; and Keras's name, dtype and
                 trainable.
+
+        Returns:
+            The model, with its tokenizer.
 
         Raises:
             InputError: a file is missing or does not fit the others.
@@ -326,7 +333,7 @@ class TaskModel(keras.Model, abc.ABC):
         reorder(mappings, rows)
         return model
 
-    def save_folder(self, folder: str) -> None:
+    def save_folder(self, folder: str | os.PathLike[str]) -> None:
         """Writes a model folder, as the training commands do: predict.py and
         `bert_keras.load` answer from it. A model that the folder has, with its
         vocabulary, is replaced.
@@ -337,11 +344,14 @@ class TaskModel(keras.Model, abc.ABC):
             >>> bert_keras.load("same_reviews").predict("A boring film.").label
             'bad'
 
+        Args:
+            folder: its path; it is made if it does not exist.
+
         Raises:
             InputError: the model has no tokenizer, or a run has its states in
                 the folder.
         """
-        tokenizer = self._checked_tokenizer()
+        tokenizer, folder = self._checked_tokenizer(), os.fspath(folder)
         if saved_states(folder):
             raise InputError(
                 f"`folder={folder}` is the output_dir of a training run, which "

@@ -295,7 +295,8 @@ class PooledClassifier(TaskModel):
         Args:
             batch: padded rows, which are input_ids, input_mask and
                 segment_ids, each [B, S]; or packed ones (data/batching.py).
-            seed: as in TaskModel.
+            seed: int32 [2], the key of dropout; None: without dropout, unless
+                Keras trains.
         """
         pooled = pooled_examples(self.encoder, batch, seed)
         return self.head(
@@ -337,10 +338,11 @@ class TextClassifier(PooledClassifier):
     ):
         """
         Args:
-            target: what it predicts. Names, or a number, are those of classes,
-                of which a text has one.
-            encoder: where it is not a new one of the config.
-            kwargs: Keras's name, dtype and trainable.
+            config: the encoder's.
+            target: class names, or the number of classes, for one class per
+                text; or a LabelType.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
         """
         if not isinstance(target, LABEL_TYPES):
             target = make_target("single_label", names_of(target))
@@ -379,12 +381,15 @@ class TextClassifier(PooledClassifier):
             ('bad', 'good')
 
         Args:
-            folder: or weights in one.
-            options: override the folder's settings of its tokenizer.
-            num_labels: of labels that have no names but "0", "1", ...
+            folder: path of a model folder, or of a weights file in one.
+            options: tokenizer settings that replace the folder's.
+            num_labels: number of labels, which are then named "0", "1", ...
             settings: fields of task.json, by name, that override the folder's:
                 labels, in the order of the outputs; target ("single_label");
                 max_seq_length (128); and Keras's name, dtype and trainable.
+
+        Returns:
+            The model, with its tokenizer.
 
         Raises:
             InputError: a file is missing or does not fit the others, or the

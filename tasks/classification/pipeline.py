@@ -76,8 +76,10 @@ class TextClassificationPipeline(TaskPipeline):
             ['bad', 'good']
 
         Args:
-            texts: a string, or a tuple of the two of a pair; or a list of
+            texts: a string; a tuple of two strings for a pair; or a list of
                 either.
+            batch_size: number of full-length texts to compute at once.
+            progress: whether to show a progress bar.
 
         Returns:
             A Classification, a MultiLabelClassification or, from a regression,

@@ -68,8 +68,9 @@ def train_classifier(
         train: the path of a TSV, CSV or JSON file; or a pandas frame; or a
             tuple of texts, each a string or a tuple of the two of a pair, and
             as many labels.
-        init_checkpoint: the model to start from; None: from random weights,
-            of `bert_config_file` or `model_size`, and `vocab_file`.
+        init_checkpoint: folder of the model to start from. None starts from
+            random weights; then give `vocab_file` and either `model_size` or
+            `bert_config_file`.
         evaluation: data as `train` may be.
         callback: called after each step with its number, from 1, and its
             figures by name.

@@ -10,7 +10,6 @@ span; none for a label).
 
 from keras import ops
 
-from bert_keras import files
 from bert_keras.data.tokenizer_folder import CASE, HUGGING_FACE, open_tokenizer
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling import fused_ops
@@ -91,7 +90,7 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
     settings, opened = task.settings, task.context.tokenizer
     output_dir = task.context.run.output_dir
     check_not_overwritten(output_dir, teacher_model_dir=folder)
-    config = BertConfig.from_json_file(files.local(config_file(folder)))
+    config = BertConfig.from_json_file(config_file(folder))
     if settings.target not in ("single_label", "span"):
         raise InputError(
             f"`teacher_model_dir` is for classes and spans; the target is "

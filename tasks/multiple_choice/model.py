@@ -55,20 +55,37 @@ class MultipleChoice(PooledClassifier):
     def __init__(
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
+        """Args:
+        config: the encoder's.
+        encoder: None: a new one of the config.
+        kwargs: name, dtype and trainable, as every Keras model has.
+        """
         super().__init__(config, 1, "choice", encoder, **kwargs)
 
     def tokenize(
         self, texts: Sequence[Any], max_length: int | None = None
     ) -> dict[str, np.ndarray]:
-        """Makes inputs of N contexts, each a tuple with its choices, C in each:
-        int32 [N, C, S]; `max_length` as in TaskModel. As in training, a context
-        that is too long loses its end, then a choice its beginning.
+        """Makes inputs of contexts with choices. As in training, a context that
+        is too long loses its end, then a choice its beginning.
 
         Examples:
             >>> model = bert_keras.MultipleChoice.from_folder("swag")
             >>> inputs = model.tokenize([("The sky is", ["blue", "a dog"])])
             >>> inputs["input_ids"].shape
             (1, 2, 8)
+
+        Args:
+            texts: N tuples of a context and its C choices.
+            max_length: in tokens, [CLS] and [SEP] included. None: the settings'
+                max_seq_length.
+
+        Returns:
+            input_ids, input_mask and segment_ids, each int32 [N, C, S], S being
+            the length of the longest.
+
+        Raises:
+            InputError: the model has no tokenizer or fewer positions, or the
+                numbers of choices differ.
         """
         tokenizer, max_length = self._reader(max_length)
         entries = []

@@ -79,6 +79,12 @@ class TokenClassifier(Tagger):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
+        """Args:
+        config: the encoder's.
+        num_tags: C.
+        encoder: None: a new one of the config.
+        kwargs: name, dtype and trainable, as every Keras model has.
+        """
         super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
@@ -105,7 +111,8 @@ class TokenClassifier(Tagger):
             batch: label_positions [B, P], and padded rows, which are input_ids,
                 input_mask and segment_ids, each [B, S], or packed ones
                 (data/batching.py).
-            seed: as in TaskModel.
+            seed: int32 [2], the key of dropout; None: without dropout, unless
+                Keras trains.
         """
         sequence = encode_tokens(self.encoder, batch, seed)
         site = fused_ops.dropout_seed(seed, self.encoder.num_noise_sites)

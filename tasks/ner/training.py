@@ -62,8 +62,9 @@ def train_token_classifier(
             or a list of dictionaries, or a pandas frame, with "tokens" and
             "ner_tags" (`word_column` and `tag_column` have other names). Tags
             are those of entities: O, B-PER, I-PER, ..., in any scheme.
-        init_checkpoint: the model to start from; None: from random weights,
-            of `bert_config_file` or `model_size`, and `vocab_file`.
+        init_checkpoint: folder of the model to start from. None starts from
+            random weights; then give `vocab_file` and either `model_size` or
+            `bert_config_file`.
         evaluation: data as `train` may be.
         callback: called after each step with its number, from 1, and its
             figures by name.

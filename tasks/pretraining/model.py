@@ -83,7 +83,8 @@ class MaskedLm(TaskModel):
         Args:
             batch: the features of a pre-training record, packed or not, each
                 [B, length].
-            seed: as in TaskModel.
+            seed: int32 [2], the key of dropout; None: without dropout, unless
+                Keras trains.
         """
         places = batch.get("masked_lm_positions")
         outputs = encode(self.encoder, batch, seed, None, places)

@@ -93,8 +93,9 @@ def pretrain(
             own, whose elements are examples, not batches: dictionaries by the
             names of a record's features, each [length]. It is repeated without
             end but not shuffled, and its state is saved with the model's.
-        init_checkpoint: the model to start from; None: from random weights, of
-            `bert_config_file` or `model_size`.
+        init_checkpoint: folder of the model to start from. None starts from
+            random weights; then give `vocab_file` and either `model_size` or
+            `bert_config_file`.
         evaluation: files of records as `records` may be.
         callback: called after each step with its number, from 1, and its
             figures by name.

@@ -113,7 +113,8 @@ class QuestionAnsweringModel(TaskModel):
             batch: input_ids, input_mask and segment_ids, each [B, S]. Without
                 padding in the loss, rows may also be packed ones
                 (data/batching.py).
-            seed: as in TaskModel.
+            seed: int32 [2], the key of dropout; None: without dropout, unless
+                Keras trains.
         """
         logits = self.head(encode_tokens(self.encoder, batch, seed))
         is_class = None  # [B, S]; None: all positions

@@ -63,8 +63,9 @@ def train_question_answering(
             a list (or a pandas frame) of questions as the Hugging Face hub has
             them: {"id", "context", "question", "answers": {"text": [...],
             "answer_start": [...]}}.
-        init_checkpoint: the model to start from; None: from random weights,
-            of `bert_config_file` or `model_size`, and `vocab_file`.
+        init_checkpoint: folder of the model to start from. None starts from
+            random weights; then give `vocab_file` and either `model_size` or
+            `bert_config_file`.
         evaluation: data as `train` may be.
         callback: called after each step with its number, from 1, and its
             figures by name.

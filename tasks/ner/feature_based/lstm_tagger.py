@@ -189,7 +189,8 @@ class FeatureTagger(Tagger):
         Args:
             batch: vectors [B, P, K, H], as WordFeatures gives them; lengths
                 [B, 1], the words of each sentence.
-            seed: as in TaskModel.
+            seed: int32 [2], the key of dropout; None: without dropout, unless
+                Keras trains.
         """
         x = batch["vectors"]
         rows, words = ops.shape(x)[:2]
