@@ -23,6 +23,7 @@ Examples:
 
 import collections
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -329,6 +330,7 @@ def _read_file(
     yielded."""
     from bert_keras.data.text_files import read_text_lines
     from bert_keras.tasks.classification.data import table_rows, to_examples
+    from bert_keras.tasks.ner.data import are_columns
     from bert_keras.tasks.tables import ENDINGS
 
     if path.removesuffix(".gz").endswith(ENDINGS):
@@ -342,6 +344,15 @@ def _read_file(
                 "--text_column, or another format"
             )
         output.notices.unit = "line"
+        is_tagger = settings is not None and settings.target == "tags"
+        if is_tagger and not files.is_stream(path):
+            lines = read_text_lines(path, FLAGS.encoding, refuses=False)
+            if are_columns(itertools.islice(lines, 20)):
+                warn(
+                    f"{path} looks like a file with a word in each line, and "
+                    "each line is read as a text; run_ner --do_predict reads "
+                    "such files"
+                )
         yield from read_text_lines(path, FLAGS.encoding, refuses=False)
         return
     output.notices.unit = "row"

@@ -24,7 +24,8 @@ from bert_keras.tasks.tables import Row, read_rows
 from bert_keras.training.inference import with_progress
 
 ENDINGS = (".csv", ".jsonl", ".json", ".txt")
-BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
+# In a question of RACE, where the choice belongs; first without letters beside
+BLANKS = re.compile(r"(?<!\w)_+(?!\w)"), re.compile("_+")
 CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut
 
 Entry = Mapping[str, Any]
@@ -156,7 +157,8 @@ def _race(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
         )
     for i, question in enumerate(asked):
         where = f"{place}, question {i}"
-        begin, *rest = BLANK.split(question, maxsplit=1)
+        blank = next((x for x in BLANKS if x.search(question)), BLANKS[0])
+        begin, *rest = blank.split(question, maxsplit=1)
         choices = [
             f"{begin}{choice}{rest[0]}" if rest else f"{question} {choice}"
             for choice in _texts(where, {"options": options[i]}, "options")

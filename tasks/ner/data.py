@@ -202,6 +202,17 @@ def _columns(line: str) -> list[str]:
     return [column.strip() for column in line.split("\t")]
 
 
+def are_columns(lines: Iterable[str]) -> bool:
+    """Whether they have a word and its tag each, as text hardly has."""
+    rows = [row for line in lines if (row := _columns(line.strip()))]
+    return (
+        len(rows) > 2
+        and len(rows[0]) > 1
+        and all(len(row) == len(rows[0]) for row in rows)
+        and all(TAG.fullmatch(row[-1]) for row in rows)
+    )
+
+
 def _find_layout(
     path: str,
     rows: Sequence[list[str]],

@@ -28,6 +28,7 @@ from bert_keras.tasks.classification.model import (
     TextClassifier,
 )
 from bert_keras.tasks.fill_mask import BlankFiller
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import (
     GOLDEN,
@@ -493,6 +494,25 @@ def test_a_file_of_which_no_line_fits_the_model(
     )
     assert "no line has an answer: none of 2 is what this model" in sentence
     assert (tmp_path / "out.tsv").read_text() == "earlier"
+
+
+def test_a_word_a_line_is_no_text_a_line(tmp_path: Path) -> None:
+    model = TokenClassifier(ONE_LAYER, 3)
+    folder, words = tmp_path / "tagger", tmp_path / "words.txt"
+    save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
+    labels = ("O", "B-PER", "I-PER")
+    (folder / "task.json").write_text(TaskConfig(
+        "tags", 32, True, labels=labels
+    ).to_json())  # fmt: skip
+    said = []
+    for text in ("Ann B-PER\nsaw O\nBob B-PER\n", "Ann\nsaw\nBob\n"):
+        words.write_text(text)
+        ended = well_ended(
+            "predict.py", f"--model_dir={folder}", f"--input_file={words}"
+        )
+        assert len(ended.output.splitlines()) == 3
+        said.append("looks like a file with a word in each" in ended.errors)
+    assert said == [True, False]
 
 
 def test_a_model_is_not_overwritten(blanks: str, tmp_path: Path) -> None:

@@ -108,6 +108,25 @@ def test_race_as_one_object_and_as_a_list(tmp_path: Path) -> None:
     assert [q[1:] for q in others] == [first, second] * 2
 
 
+@pytest.mark.parametrize(
+    "question, filled",
+    [
+        ("use snake_case or _ ?", "use snake_case or X ?"),
+        ("It is ___.", "It is X."),
+        ("He __ed it", "He Xed it"),
+        ("_ and _", "X and _"),
+    ],
+)
+def test_the_blank_of_a_question(
+    tmp_path: Path, question: str, filled: str
+) -> None:
+    race = RACE | {"questions": [question], "options": [["X", "Y", "Z"]],
+                   "answers": ["A"]}  # fmt: skip
+    path = write(tmp_path, "1.json", json.dumps(race))
+    (found,) = read_questions(path, "train_file", True)
+    assert found.choices[0] == filled
+
+
 def test_race_as_the_hub_has_it(tmp_path: Path) -> None:
     entries = [
         {

@@ -8,6 +8,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.ner.data import (
+    are_columns,
     read_columns,
     read_tagged_json,
     with_column,
@@ -84,6 +85,14 @@ GERMEVAL = """#\thttp://de.wikipedia.org [2009-10-17]
 1\tBerlin\tB-LOC\tO
 2\t#\tO\tO
 """
+
+
+def test_text_is_told_from_columns() -> None:
+    assert are_columns(["Ann B-PER", "", "saw O", "Rome B-LOC"])
+    assert are_columns(["Ann NNP B-PER\n", "saw VBD O\n", "it PRP O\n"])
+    assert not are_columns(["Ann saw", "Rome and", "left it"])
+    assert not are_columns(["O", "O", "O"])
+    assert not are_columns(["Ann saw O", "it O", "the B-LOC"])
 
 
 def test_columns_that_are_named(tmp_path: Path) -> None:
