@@ -59,30 +59,12 @@ def head_rows(
     if not pairs:
         return None
     theirs = folder_task(path, quietly=True)
-    order, reason = None, ""
+    order = None
     if theirs is not None:
         order = order_of(theirs.labels, settings.labels, other_names)
-        for name in KIND:
-            one, other = getattr(settings, name), getattr(theirs, name)
-            if one != other and not reason:
-                reason = (
-                    f"the checkpoint was trained with {name} = {other!r}, "
-                    f"and here it is {one!r}"
-                )
-        if settings.labels and not order and not reason:
-            reason = (
-                f"the checkpoint has the labels {shown(theirs.labels)}; "
-                f"the data has {shown(settings.labels)}"
-            )
-    elif is_hugging_face(path):  # others name no labels, as Google's
-        reason = (
-            "the checkpoint's config.json does not say what its classifier "
-            "is for"
-        )
     fits = all(one == other for one, other in pairs)
-    if is_kept:
-        reason = ""
-    elif reason and fits and settings.labels:
+    reason = "" if is_kept else _other_kind(path, theirs, settings, order)
+    if reason and fits and settings.labels:
         reason += " (`keep_classifier_head` keeps it all the same)"
     if not fits and not reason:
         one, other = map(list, pairs[0])
@@ -93,24 +75,49 @@ def head_rows(
         raise OtherHeadError(reason)
     if is_kept or not settings.labels:
         return None
+    in_order = order or range(len(settings.labels))
+    names = [x for _, x in sorted(zip(in_order, settings.labels, strict=True))]
     if theirs is None:
         print(
             "the checkpoint does not name its labels: they are taken to be "
-            f"{shown(settings.labels)}, in this order"
+            f"{shown(names)}, in this order"
         )
-        return None
-    if (
-        order
-        and are_generic(theirs.labels)
-        and theirs.labels != settings.labels
-    ):
-        names = sorted(zip(order, settings.labels, strict=True))
+    elif are_generic(theirs.labels) and theirs.labels != settings.labels:
         print(
             "the checkpoint's labels have no names (LABEL_0, ...): they "
-            f"are taken to be {shown([name for _, name in names])}, in this "
-            "order"
+            f"are taken to be {shown(names)}, in this order"
         )
     return order
+
+
+def _other_kind(
+    path: str,
+    theirs: TaskConfig | None,
+    settings: TaskConfig,
+    order: list[int] | None,
+) -> str:
+    """Why a checkpoint's classifier is not one for these settings; "" if it
+    is."""
+    if theirs is None:
+        if not is_hugging_face(path):
+            return ""  # Google's do not say what they are for
+        return (
+            "the checkpoint's config.json does not say what its classifier "
+            "is for"
+        )
+    for name in KIND:
+        one, other = getattr(settings, name), getattr(theirs, name)
+        if one != other:
+            return (
+                f"the checkpoint was trained with {name} = {other!r}, "
+                f"and here it is {one!r}"
+            )
+    if settings.labels and not order:
+        return (
+            f"the checkpoint has the labels {shown(theirs.labels)}; "
+            f"the data has {shown(settings.labels)}"
+        )
+    return ""
 
 
 def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:
