@@ -135,7 +135,7 @@ class TextFormat:
                     ) from error
             elif is_first and _is_json(line):
                 raise InputError(
-                    f"{name}, line {number} is JSON, and "
+                    f"{name}, line {number} looks like JSON, and "
                     f"`input_format={self.input_format}` would take it for "
                     "text; give `input_format=jsonl`, with an object in each "
                     "line, and `text_field` for the key of the text"
@@ -171,7 +171,8 @@ class TextFormat:
             ValueError: it has none. Ends a sentence that the line begins.
         """
         try:
-            document = files.parse_json(line)
+            # files that were put together may each have a byte-order mark
+            document = files.parse_json(line.removeprefix("\ufeff"))
         except ValueError as error:
             raise ValueError(f"is not JSON ({error})") from error
         found = (

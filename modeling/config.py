@@ -203,7 +203,7 @@ class BertConfig:
         )
 
     @classmethod
-    def from_json_file(cls, path: str) -> "BertConfig":
+    def from_json_file(cls, path: str | os.PathLike[str]) -> "BertConfig":
         """Reads a bert_config.json, here or on gs://; unknown keys are kept in
         `other`.
 
@@ -222,8 +222,10 @@ class BertConfig:
             InputError: no such file, not JSON, a value out of its range, or a
                 Hugging Face model that is no such encoder.
         """
+        path = os.fspath(path)
+        source = local(path)
         try:
-            with open(local(path), "rb") as file:
+            with open(source, "rb") as file:
                 values = parse_json(file.read())
         except (OSError, ValueError) as error:
             wrong = f"{path} is not a JSON file ({error})"

@@ -82,11 +82,12 @@ class Encoder(BertLayer):
         lora_alpha: float | None = None,
         **kwargs: Any,
     ):
-        """Args:
-        config: the network's sizes.
-        lora_rank: None: without LoRA; else as in `enable_lora`.
-        lora_alpha: as in `enable_lora`.
-        kwargs: name, dtype and trainable, as every Keras layer has.
+        """
+        Args:
+            config: the network's sizes.
+            lora_rank: None: without LoRA; else as in `enable_lora`.
+            lora_alpha: as in `enable_lora`.
+            kwargs: name, dtype and trainable, as every Keras layer has.
         """
         super().__init__(config, **kwargs)
         self.autocast = False  # in bfloat16, ids above 256 would be others

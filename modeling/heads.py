@@ -99,9 +99,10 @@ class MaskedLmHead(Dense):
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
-        """Args:
-        config: the encoder's.
-        kwargs: name, dtype and trainable, as every Keras layer has.
+        """
+        Args:
+            config: the encoder's.
+            kwargs: name, dtype and trainable, as every Keras layer has.
         """
         size = config.hidden_size
         super().__init__(config, size, size, **kwargs)
@@ -159,11 +160,12 @@ class LinearHead(BertLayer):
         dropout_prob: float = 0.0,
         **kwargs: Any,
     ):
-        """Args:
-        config: the encoder's.
-        num_classes: C.
-        dropout_prob: share of the inputs that training drops.
-        kwargs: name, dtype and trainable, as every Keras layer has.
+        """
+        Args:
+            config: the encoder's.
+            num_classes: C.
+            dropout_prob: share of the inputs that training drops.
+            kwargs: name, dtype and trainable, as every Keras layer has.
         """
         # In bfloat16 the scores of different inputs would often be equal.
         super().__init__(config, **{"dtype": "float32", **kwargs})

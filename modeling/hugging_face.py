@@ -461,7 +461,8 @@ def save_hugging_face_folder(
 def _tensors(
     variables: Sequence["VariableMapping"], family: str, architecture: str
 ) -> dict[str, np.ndarray]:
-    """Those that a class of transformers has, by its names."""
+    """Those that a class of transformers has, by its names. The library wants
+    all at once."""
     tensors = {}
     for variable in variables:
         if has_place(variable.name, architecture):

@@ -81,10 +81,11 @@ class TaskModel(keras.Model, abc.ABC):
     takes_pairs: ClassVar[bool] = True  # of texts
 
     def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
-        """Args:
-        config: the encoder's.
-        encoder: None: a new one of the config.
-        kwargs: name, dtype and trainable, as every Keras model has.
+        """
+        Args:
+            config: the encoder's.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
         """
         super().__init__(**kwargs)
         self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
@@ -124,8 +125,8 @@ class TaskModel(keras.Model, abc.ABC):
         """The loss and the sums of `loss_fn`, once `logits` are computed."""
 
     def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
-        """Of each feature that is the number of a class: how many classes there
-        are, and a weight, of its shape, that is 0 where it is not looked at."""
+        """For each label feature, the number of classes and a weight, broadcast
+        to the labels, that is 0 where a label is ignored."""
         return {}
 
     def loss_fn(
@@ -174,10 +175,18 @@ class TaskModel(keras.Model, abc.ABC):
     def fit(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """Trains as Keras's `fit`. Raises an InputError where Keras would drop
-        weights, as y is None, or where x has labels outside the classes."""
+        """Trains as Keras's `fit`.
+
+        Without a loss of yours, raises an InputError for sample or class
+        weights, which Keras would drop, and for labels outside the classes if x
+        is a dictionary of arrays. In other data such labels make the loss NaN,
+        and their batch trains nothing.
+        """
         self._check_weights(y, **kwargs)
         self._check_labels(x, y)
+        if (validation := kwargs.get("validation_data")) is not None:
+            own = keras.utils.unpack_x_y_sample_weight(validation)
+            self._check_labels(own[0], own[1])
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(
@@ -189,26 +198,27 @@ class TaskModel(keras.Model, abc.ABC):
         return super().evaluate(x, y, *args, **kwargs)
 
     def _check_weights(self, y: Any, **given: Any) -> None:
-        if y is None and self.loss is None:
+        if self._has_own_loss(y):
             for name in ("sample_weight", "class_weight"):
                 if given.get(name) is not None:
                     self._refuse(name)
 
     def _check_labels(self, x: Any, y: Any) -> None:
-        if y is not None or self.loss is not None or not isinstance(x, Mapping):
+        if not self._has_own_loss(y) or not isinstance(x, Mapping):
             return
         for name, (limit, weights) in self.label_limits(dict(x)).items():
-            odd = _is_odd(x[name], limit, weights)
-            if ops.any(odd):
-                odd = ops.convert_to_numpy(odd)
-                labels = np.broadcast_to(
-                    ops.convert_to_numpy(x[name]), odd.shape
-                )
-                most = np.broadcast_to(ops.convert_to_numpy(limit), odd.shape)
+            labels, most, weight = np.broadcast_arrays(
+                *map(ops.convert_to_numpy, (x[name], limit, weights))
+            )
+            odd = ((labels < 0) | (labels >= most)) & (weight > 0)
+            if odd.any():
                 raise InputError(
                     f"`{name}` has {labels[odd][0]}; expected 0 to "
                     f"{most[odd][0] - 1}"
                 )
+
+    def _has_own_loss(self, y: Any) -> bool:
+        return y is None and self.loss is None
 
     def _refuse(self, name: str) -> None:
         raise InputError(
@@ -225,12 +235,13 @@ class TaskModel(keras.Model, abc.ABC):
         training: bool = True,
     ) -> Tensor:
         self._check_weights(y, sample_weight=sample_weight)  # of train_on_batch
-        if y is None and self.loss is None:  # labels are among the features
+        if self._has_own_loss(y):  # labels are among the features
             loss = self.loss_of(y_pred, x, self.totals(x))[0]
             # A wrong label would be scored as if it were right.
             for name, (limit, weights) in self.label_limits(x).items():
-                is_odd = ops.any(_is_odd(x[name], limit, weights))
-                loss = ops.where(is_odd, np.nan, loss)
+                labels = ops.cast(x[name], "int32")
+                odd = ((labels < 0) | (labels >= limit)) & (weights > 0)
+                loss = ops.where(ops.any(odd), np.nan, loss)
             return loss
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
@@ -488,11 +499,6 @@ class TaskModel(keras.Model, abc.ABC):
             labels = tuple(settings["labels"])
             model.settings = TaskConfig(**{**settings, "labels": labels})
         return model
-
-
-def _is_odd(labels: Tensor, limit: Any, weights: Tensor) -> Tensor:
-    labels = ops.cast(labels, "int32")
-    return ((labels < 0) | (labels >= limit)) & (weights > 0)
 
 
 def json_form(values: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OTHERS_FLAGS = {
     *("yes", "rm", "no", "local", "index", "flagfile", "help", "version"),
     *("logdir", "direct_running_mode", "project", "region", "temp_location"),
-    *("sdk_container_image", "number_of_worker_harness_threads", "include"),
+    *("sdk_container_image", "number_of_worker_harness_threads"),
 }
 # What to write instead of the English that a reader has to read twice.
 BANNED = {

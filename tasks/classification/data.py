@@ -216,21 +216,23 @@ def labels_of(
     firsts = [first for first, *_ in spellings.values()]
     alike: dict[str, str] = {}
     for label in firsts:
-        other = alike.setdefault(_as_read(label), label)
+        other = alike.setdefault(_as_read(label).casefold(), label)
         if other != label:
+            both = f"{other!r} and {label!r}"
+            if _as_read(other) == _as_read(label):
+                both = f"{other!a} and {label!a}"
             warn(
-                f"the labels {other!a} and {label!a} are two classes and look "
-                "alike; if they are one, write them alike"
+                f"the labels {both} are two classes and look alike; if they "
+                "are one, write them alike"
             )
     return tuple(sorted(firsts, key=_natural))
 
 
 def _as_read(label: str) -> str:
-    """Without what one hardly sees: case, spaces between words, invisible
-    characters, and how accents are written."""
+    """The label without what cannot be seen: more than one space between words,
+    invisible characters, and how accents are written."""
     seen = "".join(x for x in label if unicodedata.category(x) != "Cf")
-    composed = unicodedata.normalize("NFC", " ".join(seen.split()))
-    return composed.casefold()
+    return unicodedata.normalize("NFC", " ".join(seen.split()))
 
 
 def split_labels(label: Label, separator: str) -> list[str]:

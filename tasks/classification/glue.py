@@ -19,7 +19,8 @@ from bert_keras.tasks.label_names import to_number
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 INFERENCE = ("contradiction", "entailment", "neutral")  # upstream's order
-# Their data sets count from entailment; models without names say no more.
+# Hugging Face's data sets number entailment 0, and so do models that name no
+# labels.
 HUGGING_FACE_INFERENCE = "LABEL_2", "LABEL_0", "LABEL_1"
 
 XNLI_LANGUAGE = "zh"  # upstream's, like the two files' names
@@ -54,8 +55,8 @@ class GlueTask:
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
     tables: Mapping[str, Table]  # by split: train, dev..., test...
     submissions: Mapping[str, str]  # GLUE's file names, by split
-    # The labels' names in Hugging Face's data sets and in models of them, if
-    # others, in this order.
+    # Other names of `labels`, in the same order: in Hugging Face's data sets,
+    # or of outputs without names.
     hugging_face_labels: tuple[str, ...] = ()
 
     def splits(self, kind: str) -> list[str]:

@@ -420,6 +420,7 @@ class TextClassifier(PooledClassifier):
 
     def label_limits(self, batch: Batch) -> dict[str, tuple[Any, Tensor]]:
         limit = self.target.feature.limit
+        self._labels(batch)  # have the right shape
         weights = example_weights(batch)[:, None]
         return {} if limit is None else {LABELS: (limit, weights)}
 

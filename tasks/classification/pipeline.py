@@ -124,10 +124,6 @@ class TextClassificationPipeline(TaskPipeline):
                 else "it is one text; the model takes two (in a line, a tab is "
                 "between them)"
             )
-        if takes_pairs:
-            for place, text in zip(("first", "second"), texts, strict=True):
-                if not self.tokenizer.tokenize(text):
-                    raise InputError(f"the {place} of its two texts is empty")
         first, *rest = texts
         length = self.settings.max_seq_length
         rows, is_cut, _ = encode_example(
@@ -137,10 +133,19 @@ class TextClassificationPipeline(TaskPipeline):
             self.settings.doc_stride,
             length if self.settings.doc_stride is None else None,
         )
-        note = f"it is cut to {length} tokens" if is_cut else ""
+        notes = [f"it is cut to {length} tokens"] * is_cut
         if len(rows) > 1:
-            note = f"it is read through {len(rows)} windows of {length} tokens"
-        return Question(number, rows, note=note)
+            notes = [
+                f"it is read through {len(rows)} windows of {length} tokens"
+            ]
+        if takes_pairs:
+            names = zip(("first", "second"), texts, strict=True)
+            notes += [
+                f"its {name} text is empty"
+                for name, text in names
+                if not self.tokenizer.tokenize(text, 1)
+            ]
+        return Question(number, rows, note=", and ".join(notes))
 
     def postprocess(
         self, question: Question, outputs: Sequence[Outputs]

@@ -55,10 +55,11 @@ class MultipleChoice(PooledClassifier):
     def __init__(
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
-        """Args:
-        config: the encoder's.
-        encoder: None: a new one of the config.
-        kwargs: name, dtype and trainable, as every Keras model has.
+        """
+        Args:
+            config: the encoder's.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
         """
         super().__init__(config, 1, "choice", encoder, **kwargs)
 

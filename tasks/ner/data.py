@@ -204,7 +204,13 @@ def _columns(line: str) -> list[str]:
 
 def are_columns(lines: Iterable[str]) -> bool:
     """Whether they have a word and its tag each, as text hardly has."""
-    rows = [row for line in lines if (row := _columns(line.strip()))]
+    rows = [
+        row
+        for line in lines
+        if (row := _columns(line.strip()))
+        and DOCUMENT not in row
+        and not row[0].startswith("#")
+    ]
     return (
         len(rows) > 2
         and len(rows[0]) > 1

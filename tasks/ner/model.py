@@ -79,11 +79,12 @@ class TokenClassifier(Tagger):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        """Args:
-        config: the encoder's.
-        num_tags: C.
-        encoder: None: a new one of the config.
-        kwargs: name, dtype and trainable, as every Keras model has.
+        """
+        Args:
+            config: the encoder's.
+            num_tags: C.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
         """
         super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(

@@ -59,8 +59,9 @@ class TokenClassificationPipeline(TaskPipeline):
     If the labels are not tags of entities but, say, parts of speech, only words
     and labels.
 
-    Words end at spaces; punctuation at their ends is split off, as in the texts
-    that taggers learn from. In scripts without spaces each character is a word.
+    Words end at spaces. Punctuation at their ends is split off, as in the texts
+    that taggers learn from, and so are commas, colons, semicolons and slashes
+    between letters. In scripts without spaces each character is a word.
     """
 
     needs_pooler = False

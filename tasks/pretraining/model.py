@@ -61,6 +61,12 @@ class MaskedLm(TaskModel):
     def __init__(
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
+        """
+        Args:
+            config: the encoder's.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
+        """
         super().__init__(config, encoder, **kwargs)
         self.masked_lm = masked_lm_head(config, dtype=self.dtype_policy)
         self.build_layers()

@@ -54,7 +54,13 @@ class QuestionAnsweringModel(TaskModel):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        """`padding_in_loss`: whether padding is among the classes."""
+        """
+        Args:
+            config: the encoder's.
+            padding_in_loss: whether padding is among the classes.
+            encoder: None: a new one of the config.
+            kwargs: name, dtype and trainable, as every Keras model has.
+        """
         super().__init__(config, encoder, **kwargs)
         self.padding_in_loss = padding_in_loss
         self.head = LinearHead(self.encoder.config, 2, name="span")

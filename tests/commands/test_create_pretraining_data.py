@@ -199,7 +199,7 @@ def bad_files(folder: pathlib.Path) -> None:
         ),
         (
             ["--input_file={}/one_document.txt,{}/*.jsonl"],
-            "{}/lines.jsonl, line 2 is JSON, and --input_format="
+            "{}/lines.jsonl, line 2 looks like JSON, and --input_format="
             "sentences would take it for text; give --input_format=jsonl",
         ),
         (["--language=german"], "--language=german has no rules for sent"),

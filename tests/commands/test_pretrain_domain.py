@@ -224,7 +224,7 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
         "--num_train_steps=2",
         lengths,
     )
-    assert f"{lines}, line 1 is JSON" in sentence
+    assert f"{lines}, line 1 looks like JSON" in sentence
 
 
 def parts_of(

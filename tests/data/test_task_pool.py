@@ -170,7 +170,7 @@ def begin(tmp_path: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
     return process, [int(name) for name in os.listdir(begun)]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     process, workers = begin(tmp_path)
     process.kill()

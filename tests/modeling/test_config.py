@@ -64,7 +64,8 @@ def test_a_released_file_survives_reading_and_writing(tmp_path: Path) -> None:
 
 
 def test_absent_keys_take_googles_defaults(tmp_path: Path) -> None:
-    config = BertConfig.from_json_file(write(tmp_path, {"vocab_size": 7}))
+    path = Path(write(tmp_path, {"vocab_size": 7}))
+    config = BertConfig.from_json_file(path)
     assert (config.type_vocab_size, config.hidden_size) == (16, 768)
 
 

@@ -364,18 +364,17 @@ def test_words_without_spaces_between_them(line: str, words: str) -> None:
     assert found == words.split()
 
 
-def test_the_second_text_of_a_pair_may_not_be_empty(tmp_path: Path) -> None:
-    model: Any = load(text_folder(tmp_path, "single_label", takes_pairs=True))
-    assert model.predict(("the sea", "a storm")).label
-    for pair, place in (
-        (("the sea", ""), "second"),
-        (("the sea", "\u200b"), "second"),
-        ((" ", "the sea"), "first"),
-    ):
-        with pytest.raises(
-            InputError, match=f"the {place} of its two texts is"
-        ):
-            model.predict(pair)
+def test_a_pair_with_an_empty_text_is_noted(tmp_path: Path) -> None:
+    """It is answered, as upstream, as one text."""
+    model = load(text_folder(tmp_path, "single_label", takes_pairs=True))
+    lines = ["the sea\ta storm", "the sea\t", "the sea\t\u200b", " \tthe sea"]
+    found = answers(model, lines, logits=np.zeros(3))
+    assert [answer.note for answer in found] == [
+        "",
+        "its second text is empty",
+        "its second text is empty",
+        "its first text is empty",
+    ]
 
 
 def test_a_keras_model_reads_the_blanks_that_fill_answers(

@@ -257,8 +257,9 @@ def test_the_models_own_loss_refuses_labels_of_another_shape() -> None:
     ):
         model = TextClassifier(ONE_LAYER, target)
         model.compile()
-        with pytest.raises(InputError, match="label_ids` has the shape .* exp"):
-            model.test_on_batch({**inputs(), LABELS: labels})
+        for use in (model.test_on_batch, model.fit):
+            with pytest.raises(InputError, match="label_ids` has the shape .*"):
+                use({**inputs(), LABELS: labels})
 
 
 def labelled(name: str) -> tuple[TaskModel, dict[str, np.ndarray]]:
@@ -310,6 +311,8 @@ def test_the_models_own_loss_refuses_labels_that_are_none(
             for use in (model.fit, model.evaluate):
                 with pytest.raises(InputError, match=said):
                     use(given, batch_size=ROWS, verbose=0)
+            with pytest.raises(InputError, match=said):
+                model.fit(batch, validation_data=(given,), verbose=0)
         else:
             model.evaluate(given, batch_size=ROWS, verbose=0)
 
@@ -321,7 +324,9 @@ def test_labels_of_words_and_choices_that_are_none() -> None:
     labels[0] = 3
     assert tagger.evaluate({**inputs(), LABELS: labels}, verbose=0) > 0
     choice = MultipleChoice(ONE_LAYER)
-    choice.compile()
+    several = TextClassifier(ONE_LAYER, MultiLabel(("a", "b", "c")))
+    for model in (choice, several):
+        model.compile()
     rows = rows_of_choices() | {
         "num_choices": np.full([ROWS, 1], 2, "int32"),
         LABELS: np.ones([ROWS, 1], "int32"),
@@ -330,11 +335,18 @@ def test_labels_of_words_and_choices_that_are_none() -> None:
     for label, most, model, batch in (
         (-100, 3, tagger, {**inputs(), LABELS: labels - 100 * (labels == 0)}),
         (4, 3, tagger, {**inputs(), LABELS: labels + (labels == 3)}),
+        (
+            2,
+            1,
+            several,
+            {**inputs(), LABELS: 2 * np.eye(3, dtype="int32")[[0, 1] * 4]},
+        ),
         (2, 1, choice, rows | {LABELS: np.full([ROWS, 1], 2)}),
     ):
         said = f"`label_ids` has {label}; expected 0 to {most}$"
         with pytest.raises(InputError, match=said):
             model.fit(batch, verbose=0)
+        assert np.isnan(model.test_on_batch(batch))
 
 
 def test_classes_are_names_or_a_number() -> None:

@@ -255,17 +255,18 @@ def test_labels_that_look_alike_are_warned_of(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     labels = ["Positive", "positive", "not good", "not  good", "bad\u200b",
-              "bad", "cafe\u0301", "caf\u00e9", "fine"]  # fmt: skip
-    assert len(labels_of(InputExample("", "", None, x) for x in labels)) == 9
+              "bad", "cafe\u0301", "caf\u00e9", "fine", "Да", "да"]  # fmt: skip
+    assert len(labels_of(InputExample("", "", None, x) for x in labels)) == 11
     said = " ".join(capsys.readouterr().err.split())
     for pair in (
         "'Positive' and 'positive'",
         "'not good' and 'not good'",
         r"'bad' and 'bad\u200b'",
         r"'caf\xe9' and 'cafe\u0301'",
+        "'Да' and 'да'",
     ):
         assert f"the labels {pair} are two classes and look alike" in said
-    assert said.count("look alike") == 4
+    assert said.count("look alike") == 5
 
 
 def test_labels_are_sorted_as_people_would() -> None:

@@ -89,6 +89,8 @@ GERMEVAL = """#\thttp://de.wikipedia.org [2009-10-17]
 
 def test_text_is_told_from_columns() -> None:
     assert are_columns(["Ann B-PER", "", "saw O", "Rome B-LOC"])
+    lines = ["-DOCSTART-", "# id 1", "", "Ann B-PER", "saw O", "it O"]
+    assert are_columns(lines)
     assert are_columns(["Ann NNP B-PER\n", "saw VBD O\n", "it PRP O\n"])
     assert not are_columns(["Ann saw", "Rome and", "left it"])
     assert not are_columns(["O", "O", "O"])

@@ -139,7 +139,7 @@ def test_a_vocabulary_is_the_command_s(tmp_path: Path) -> None:
     assert other.read_bytes() == made.read_bytes()
     other.unlink()
     for text, sentence in (
-        (lines, "text, line 1 is JSON"),
+        (lines, "text, line 1 looks like JSON"),
         ([str(CORPUS)], "the name of a file"),
         (["none.txt", "the sea"], "text 0 is none.txt, the name of"),
         (["the sea", 3], "text 1 is a int; expected a string"),
