@@ -28,13 +28,13 @@ FLAGS = Flags(
     common_flags.TEXT_FIELD,
     Flag("vocab_size", VocabularyConfig, Group.DATA,
          "Maximum number of tokens, including special tokens and [unused] "
-         "tokens.", 1),
+         "tokens."),
     Flag("num_unused", VocabularyConfig, Group.DATA,
          "Number of [unused] tokens, reserved for words of your own. "
-         "With 99, [UNK] has id 100, as in Google's vocabularies.", 0),
+         "With 99, [UNK] has id 100, as in Google's vocabularies."),
     Flag("min_frequency", VocabularyConfig, Group.DATA,
          "Number of times that a character or a pair of tokens must "
-         "occur to enter the vocabulary.", 1),
+         "occur to enter the vocabulary."),
     Flag("do_lower_case", VocabularyConfig, Group.TOKENIZER,
          "Lowercase the text, for an uncased model (also --do_lower).",
          alias="do_lower"),

@@ -43,8 +43,7 @@ FLAGS = Flags(
          "beside it."),
     Flag("input_format", "sentences", Group.DATA,
          "Content of a line: a sentence; a paragraph; or a document as a JSON "
-         "object. Paragraphs and documents are split into sentences.",
-         choices=("sentences", "paragraphs", "jsonl")),
+         "object. Paragraphs and documents are split into sentences."),
     common_flags.TEXT_FIELD,
     Flag("language", "en", Group.DATA,
          "Language code, such as en or de, of the rules that split "
@@ -60,12 +59,11 @@ FLAGS = Flags(
          "Content of a record. segment_pair: two runs of sentences, with a "
          "next-sentence label. sentence_pair: two sentences, with a label. "
          "full_sentences: as many sentences as fit, across documents. "
-         "doc_sentences: as many sentences of one document as fit.",
-         choices=instances.FORMATS),
+         "doc_sentences: as many sentences of one document as fit."),
     Flag("sampler", RecordsConfig, Group.DATA,
          "Sampler of the records. vectorized: fast, on all cores. google: "
          "bit-identical to google-research/bert, on one core, with everything "
-         "in memory.", choices=("vectorized", "google")),
+         "in memory."),
     Flag("random_seed", InstanceConfig, Group.DATA,
          "Seed of the random choice of pairs and masks."),
     Flag("max_predictions_per_seq", InstanceConfig, Group.MASKING,
@@ -84,11 +82,11 @@ FLAGS = Flags(
     *common_flags.TOKENIZER_FLAGS,
     Flag("num_workers", RecordsConfig, Group.SPEED,
          "Number of processes, which does not change the records. Default: "
-         "one per core.", 1),
+         "one per core."),
     Flag("worker_memory_mb", RecordsConfig, Group.SPEED,
          "Memory in MiB for the documents that a process holds at once, "
          "from which random next sentences are drawn. Libraries take "
-         "about 950 MiB more.", 16),
+         "about 950 MiB more."),
     Flag("runner", RecordsConfig, Group.SPEED,
          "Apache Beam runner: DirectRunner, DataflowRunner, FlinkRunner or "
          "SparkRunner. Default: --num_workers processes on this machine, "

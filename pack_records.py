@@ -42,7 +42,7 @@ FLAGS = Flags(
          "Length in tokens of a record and of a packed sequence.", 1),
     Flag("max_predictions_per_seq", PackingConfig, Group.DATA,
          "Maximum number of masked tokens in a record and in a packed "
-         "sequence.", 1),
+         "sequence."),
     Flag("max_sequences_per_pack", PackingConfig, Group.DATA,
          "Maximum number of records in a packed sequence.", 1),
     Flag("window_records", PackingConfig, Group.SPEED,

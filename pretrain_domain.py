@@ -39,37 +39,36 @@ FLAGS = Flags(
          "what the model forgets."),
     Flag("input_format", DomainConfig, Group.DATA,
          "Content of a line: a sentence; a paragraph; or a document as a JSON "
-         "object. Blank lines separate documents.",
-         choices=("sentences", "paragraphs", "jsonl")),
+         "object. Blank lines separate documents."),
     Flag("text_field", DomainConfig, Group.DATA,
          "Key of the text in JSON lines. Only with --input_format=jsonl."),
     Flag("max_seq_length", DomainConfig, Group.DATA,
          "Maximum length of a record in tokens, special tokens included.", 8),
     Flag("masked_lm_prob", DomainConfig, Group.MASKING,
          "Fraction of the tokens that the model has to predict in training. "
-         "Evaluation masks 15 %.", 0, 1),
+         "Evaluation masks 15 %."),
     Flag("train_hours", Budget, Group.TRAINING,
          "Hours to train: some steps are measured first, and the number of "
-         "steps that fit is fixed once.", 0),
+         "steps that fit is fixed once."),
     Flag("train_tokens", Budget, Group.TRAINING,
-         "Number of tokens to train on, padding included.", 1),
+         "Number of tokens to train on, padding included."),
     Flag("num_train_steps", int, Group.TRAINING,
-         "Number of training steps, instead of hours or tokens.", 1),
+         "Number of training steps, instead of hours or tokens."),
     Flag("num_warmup_steps", int, Group.TRAINING,
          "Number of warm-up steps, in which the learning rate rises linearly. "
-         "Default: a tenth of all steps.", 0),
+         "Default: a tenth of all steps."),
     Flag("train_batch_size", DomainConfig, Group.TRAINING,
-         "Number of examples per training step.", 1),
+         "Number of examples per training step."),
     Flag("learning_rate", DomainConfig, Group.TRAINING,
-         "Peak learning rate, from which it falls linearly to 0.", 0),
+         "Peak learning rate, from which it falls linearly to 0."),
     Flag("seed", LoopConfig, Group.TRAINING,
-         "Seed of dropout, masks and the order of examples.", 0, 2**31 - 1),
+         "Seed of dropout, masks and the order of examples."),
     Flag("eval_steps", DomainConfig, Group.EVALUATION,
          "Number of training steps between evaluations on the documents held "
          "out, after which the best model is kept.", 1),
     Flag("save_checkpoints_steps", LoopConfig, Group.CHECKPOINTS,
          "Number of steps between checkpoints, from which a stopped run "
-         "resumes.", 1),
+         "resumes."),
     *common_flags.PRECISION_AND_THREADS,
 )  # fmt: skip
 

@@ -48,13 +48,13 @@ FLAGS = Flags(
          "Folder with the files of --task_name, as GLUE distributes them."),
     Flag("target", "single_label", Group.DATA,
          "Kind of label in your tables: one class, several classes, or a "
-         "number.", choices=TARGETS),
+         "number."),
     Flag("max_seq_length", 128, Group.DATA,
          "Maximum length of an input in tokens; longer texts are cut.",
          4),  # [CLS], a token, [SEP], [SEP]
     Flag("doc_stride", int, Group.DATA,
          "Number of tokens between the starts of the overlapping windows that "
-         "long texts are split into. Default: long texts are cut.", 1),
+         "long texts are split into. Default: long texts are cut."),
     *fine_tuning.FINE_TUNING_FLAGS,
     Flag("class_weights", str, Group.TRAINING,
          'Weights of the classes in the loss: "balanced", or label=weight '
@@ -63,8 +63,7 @@ FLAGS = Flags(
     fine_tuning.KEEP_HEAD,
     *common_flags.evaluation_flags("texts"),
     Flag("window_pooling", "mean", Group.EVALUATION,
-         "Method that combines the windows of a text split by --doc_stride.",
-         choices=("mean", "max")),
+         "Method that combines the windows of a text split by --doc_stride."),
     *common_flags.prediction_flags(
         "Predict --predict_file, or the test set of --task_name.", "texts"
     ),

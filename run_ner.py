@@ -26,7 +26,7 @@ Examples:
 from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
 
-from bert_keras.tasks.task_config import FEATURE_LAYERS, TaskConfig
+from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = Flags(
     Flag("data_dir", str, Group.DATA,
@@ -50,7 +50,7 @@ FLAGS = Flags(
          "into overlapping windows."),
     Flag("doc_stride", int, Group.DATA,
          "Number of tokens between the starts of overlapping windows. Default: "
-         "half of --max_seq_length.", 1),
+         "half of --max_seq_length."),
     Flag("document_context", TaskConfig, Group.DATA,
          "Slide windows over whole documents instead of single sentences, so "
          "that words have context on both sides; documents begin with "
@@ -58,10 +58,10 @@ FLAGS = Flags(
     Flag("feature_layers", TaskConfig, Group.MODEL,
          "Layers of the unchanged encoder on which a BiLSTM is trained; the "
          "vectors are computed once and stored in --output_dir. Default: the "
-         "encoder itself is trained.", choices=FEATURE_LAYERS),
+         "encoder itself is trained."),
     Flag("lstm_size", TaskConfig, Group.MODEL,
          "Hidden size per direction of the two-layer BiLSTM. Only with "
-         "--feature_layers.", 1),
+         "--feature_layers."),
     *fine_tuning.FINE_TUNING_FLAGS,
     fine_tuning.KEEP_HEAD,
     *common_flags.evaluation_flags("sentences"),

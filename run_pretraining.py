@@ -47,40 +47,37 @@ FLAGS = Flags(
          "Length of the records in tokens, as given when they were made.", 1),
     Flag("max_predictions_per_seq", 20, Group.DATA,
          "Maximum number of masked tokens in a record; of records with masks, "
-         "as given when they were made.", 1),
+         "as given when they were made."),
     Flag("skip_corrupt_records", False, Group.DATA,
          "Skip damaged records: all files are read before the first step, and "
          "those with damage are copied without the damaged records."),
     Flag("masked_lm_prob", MaskConfig, Group.MASKING,
          "Fraction of the tokens that the model has to predict. Only "
-         "for records made with --dynamic_masking.", 0, 1),
+         "for records made with --dynamic_masking."),
     Flag("eval_masked_lm_prob", float, Group.MASKING,
          "Fraction of the tokens that the model has to predict in "
          "evaluation. Default: the value of --masked_lm_prob. Only for "
-         "records made with --dynamic_masking.",
-         0, 1),
+         "records made with --dynamic_masking."),
     Flag("do_whole_word_mask", False, Group.MASKING,
          "Mask all tokens of a word together. Only for records made with "
          "--dynamic_masking."),
     *common_flags.MASK_SHARE_FLAGS,
     Flag("num_train_steps", OptimizerConfig, Group.TRAINING,
-         "Number of training steps, over which the learning rate decays to 0.",
-         1),
+         "Number of training steps, over which the learning rate decays to 0."),
     Flag("num_warmup_steps", OptimizerConfig, Group.TRAINING,
          "Number of warm-up steps, in which the learning rate rises linearly "
-         "from 0 to --learning_rate.", 0),
+         "from 0 to --learning_rate."),
     Flag("train_hours", Budget, Group.TRAINING,
          "Hours to train, instead of --num_train_steps: some steps are "
          "measured first, and the number of steps that fit is fixed once. The "
-         "warm-up is then a tenth of them unless --num_warmup_steps is given.",
-         0),
+         "warm-up is then a tenth of them unless --num_warmup_steps is given."),
     Flag("train_tokens", Budget, Group.TRAINING,
          "Number of tokens to train on, padding included, instead of "
-         "--num_train_steps.", 1),
+         "--num_train_steps."),
     Flag("batch_ramp_steps", LoopConfig, Group.TRAINING,
          "Number of steps over which the batch grows from one of the parts of "
          "--num_accumulation_steps to all of them. Default: each step has the "
-         "whole batch.", 1),
+         "whole batch."),
     Flag("decay_from", Budget, Group.TRAINING,
          "Output folder of a run with --learning_rate_schedule=wsd. A copy of "
          "that run continues in --output_dir from the last checkpoint before "
@@ -93,28 +90,27 @@ FLAGS = Flags(
     Flag("direction", str, Group.MODEL,
          "Direction of attention. With left_to_right or right_to_left, each "
          "token is predicted from the tokens on one side, which requires "
-         "records made with --dynamic_masking. Default: as in the config.",
-         choices=("bidirectional", "left_to_right", "right_to_left")),
+         "records made with --dynamic_masking. Default: as in the config."),
     *common_flags.TOKENIZER_FLAGS,
     Flag("max_eval_steps", 100, Group.EVALUATION,
          "Maximum number of batches per evaluation; more records are left "
-         "out.", 1),
+         "out."),
     *common_flags.TEACHER_FLAGS,
     Flag("num_student_layers", StudentConfig, Group.DISTILLATION,
          "Number of layers of the student. Default: half of the teacher's "
-         "layers.", 1),
+         "layers."),
     Flag("student_layers", StudentConfig, Group.DISTILLATION,
          "Layers of the teacher, counted from 0, whose weights the student "
          "starts with. Default: evenly spaced layers."),
     Flag("random_student", StudentConfig, Group.DISTILLATION,
          "Initialise the student randomly instead of from the teacher."),
     Flag("soft_target_weight", DistilBertLoss, Group.DISTILLATION,
-         "Weight of the loss against the teacher's probabilities.", 0),
+         "Weight of the loss against the teacher's probabilities."),
     Flag("masked_lm_weight", DistilBertLoss, Group.DISTILLATION,
-         "Weight of the masked language model's loss in distillation.", 0),
+         "Weight of the masked language model's loss in distillation."),
     Flag("cosine_weight", DistilBertLoss, Group.DISTILLATION,
          "Weight of the cosine distance between the last hidden states of "
-         "teacher and student.", 0),
+         "teacher and student."),
     Flag("soft_targets_at_masks", DistilBertLoss, Group.DISTILLATION,
          "Compare probabilities at masked tokens only, which is cheaper than "
          "at every token."),

@@ -27,7 +27,7 @@ from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.task_config import ANSWER_OFFSETS, TaskConfig
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.config import ModelSelection
 
 FLAGS = Flags(
@@ -41,15 +41,14 @@ FLAGS = Flags(
          "Maximum length in tokens of a question with a window of the text."),
     Flag("doc_stride", 128, Group.DATA,
          "Number of tokens between the starts of the overlapping windows that "
-         "long texts are split into.", 1),
+         "long texts are split into."),
     Flag("max_query_length", TaskConfig, Group.DATA,
-         "Maximum length of a question in tokens; longer questions are cut.",
-         1),
+         "Maximum length of a question in tokens; longer questions are cut."),
     Flag("answer_offsets", TaskConfig, Group.DATA,
          "Method that finds an answer in the text. exact: by characters, in "
          "every script. google: by words between spaces, as "
          "google-research/bert does, which fails in text without spaces such "
-         "as Chinese, Japanese or Thai.", choices=ANSWER_OFFSETS),
+         "as Chinese, Japanese or Thai."),
     Flag("verbose_logging", False, Group.DATA,
          "Report every question that is left out, not only the first."),
     Flag("padding_in_loss", True, Group.TRAINING,
@@ -64,9 +63,9 @@ FLAGS = Flags(
     ),
     Flag("n_best_size", TaskConfig, Group.PREDICTION,
          "Number of answers to list per question, and of best start and "
-         "end positions to combine into answers.", 1),
+         "end positions to combine into answers."),
     Flag("max_answer_length", TaskConfig, Group.PREDICTION,
-         "Maximum length of an answer in tokens.", 1),
+         "Maximum length of an answer in tokens."),
     Flag("null_score_diff_threshold", TaskConfig, Group.PREDICTION,
          "Threshold of the null odds: a question with higher odds counts as "
          "unanswerable."),

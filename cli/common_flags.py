@@ -10,8 +10,6 @@ from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
-    OPTIMIZERS,
-    SCHEDULES,
     DeviceConfig,
     LoopConfig,
     ModelSelection,
@@ -32,8 +30,7 @@ MODEL_SIZES = ("tiny", "mini", "small", "medium", "base", "large")
 PRECISION_AND_THREADS = (
     Flag("precision", "float32", Group.SPEED,
          "Precision of matrix multiplications; weights stay float32. "
-         "mixed_bfloat16 is faster where the hardware has bfloat16 units.",
-         choices=("float32", "mixed_bfloat16")),
+         "mixed_bfloat16 is faster where the hardware has bfloat16 units."),
     Flag("num_threads", 0, Group.SPEED,
          "Number of CPU threads, within and between operations; 0 means one "
          "per core.", 0, 4096),
@@ -47,7 +44,7 @@ TEXT_FILES = Flag(
 INPUT_FORMAT = Flag(
     "input_format", "sentences", Group.DATA,
     "Content of a line: a sentence; a paragraph; or a document as a JSON "
-    "object.", choices=("sentences", "paragraphs", "jsonl"),
+    "object.",
 )  # fmt: skip
 
 TEXT_FIELD = Flag(
@@ -109,60 +106,56 @@ TRAINING_FLAGS = (
     Flag("model_size", str, Group.MODEL,
          "Size of the model, as in a released BERT, instead of a "
          "--bert_config_file; --vocab_file determines the size of the "
-         "vocabulary.",
-         choices=MODEL_SIZES),
+         "vocabulary."),
     VOCAB_FILE,
     Flag("train_batch_size", 32, Group.TRAINING,
-         "Number of examples per training step, over all devices together.",
-         1),
+         "Number of examples per training step, over all devices together."),
     Flag("learning_rate", OptimizerConfig, Group.TRAINING,
          "Peak learning rate, reached at the end of the warm-up. The linear "
-         "decay to 0 is counted from step 0, as in google-research/bert.", 0),
+         "decay to 0 is counted from step 0, as in google-research/bert."),
     Flag("seed", LoopConfig, Group.TRAINING,
-         "Seed of initial weights, dropout and the order of examples.",
-         0, 2**31 - 1),
+         "Seed of initial weights, dropout and the order of examples."),
     Flag("skip_nonfinite_steps", LoopConfig, Group.TRAINING,
          "Continue after a step whose loss or gradient is not finite, without "
          "applying the update. By default such a step stops the run."),
     Flag("optimizer_type", OptimizerConfig, Group.OPTIMIZER,
          "Optimizer: adamw as in google-research/bert, or lamb for large "
-         "batches.", choices=OPTIMIZERS),
+         "batches."),
     Flag("learning_rate_schedule", OptimizerConfig, Group.OPTIMIZER,
          "Course of the learning rate after the warm-up. linear: decay to 0, "
          "as in google-research/bert. cosine: decay to 0 along a cosine. wsd: "
          "constant, then decay to 0 in the last --num_decay_steps; the "
-         "checkpoint before the decay is kept.", choices=SCHEDULES),
+         "checkpoint before the decay is kept."),
     Flag("num_decay_steps", OptimizerConfig, Group.OPTIMIZER,
          "Number of steps of the final decay. Only with "
-         "--learning_rate_schedule=wsd. Default: a tenth of all steps.", 1),
+         "--learning_rate_schedule=wsd. Default: a tenth of all steps."),
     Flag("bias_correction", OptimizerConfig, Group.OPTIMIZER,
          "Correct the bias of AdamW's moments early in training, which "
          "google-research/bert does not; LAMB always corrects."),
     Flag("adam_beta_2", OptimizerConfig, Group.OPTIMIZER,
          "Decay rate of the running mean of squared gradients (Adam's beta2); "
-         "lower values such as 0.98 suit large batches.", 0, 0.999999),
+         "lower values such as 0.98 suit large batches."),
     Flag("adam_epsilon", OptimizerConfig, Group.OPTIMIZER,
-         "Number added to Adam's denominator for numerical stability.", 0),
+         "Number added to Adam's denominator for numerical stability."),
     Flag("eval_steps", ModelSelection, Group.EVALUATION,
          "Number of training steps between evaluations, after which the best "
-         "model is kept; 0 means no evaluation during training.", 0),
+         "model is kept; 0 means no evaluation during training."),
     Flag("best_metric", ModelSelection, Group.EVALUATION,
          "Metric that selects the best model, named as in eval_results.txt. "
          "Default: the task's main metric; in pre-training, the loss."),
     Flag("patience", ModelSelection, Group.EVALUATION,
          "Number of evaluations without improvement after which training "
-         "stops; 0 means never. Requires --eval_steps.", 0),
+         "stops; 0 means never. Requires --eval_steps."),
     Flag("save_checkpoints_steps", LoopConfig, Group.CHECKPOINTS,
          "Number of steps between checkpoints, from which a stopped run "
-         "resumes.", 1),
+         "resumes."),
     Flag("keep_checkpoint_max", LoopConfig, Group.CHECKPOINTS,
-         "Number of most recent checkpoints to keep; older ones are deleted.",
-         1),
+         "Number of most recent checkpoints to keep; older ones are deleted."),
     *PRECISION_AND_THREADS,
     USE_XLA,
     Flag("num_accumulation_steps", LoopConfig, Group.SPEED,
          "Number of parts that each batch is split into, one after the other, "
-         "to save memory; the update is made from the whole batch.", 1),
+         "to save memory; the update is made from the whole batch."),
     Flag("recompute", False, Group.SPEED,
          "Recompute activations in the backward pass instead of storing all "
          "of them, which saves memory and takes a third more computation."),
@@ -220,11 +213,11 @@ TABLE_FLAGS = (
 # What becomes of the tokens that are to be predicted.
 MASK_SHARE_FLAGS = (
     Flag("mask_share", MaskConfig, Group.MASKING,
-         "Fraction of the predicted tokens that are replaced by [MASK].", 0, 1),
+         "Fraction of the predicted tokens that are replaced by [MASK]."),
     Flag("random_share", MaskConfig, Group.MASKING,
          "Fraction of the predicted tokens that are replaced by a "
          "random token. The tokens that --mask_share and "
-         "--random_share leave stay unchanged.", 0, 1),
+         "--random_share leave stay unchanged."),
 )  # fmt: skip
 
 TEACHER_FLAGS = (
@@ -232,8 +225,7 @@ TEACHER_FLAGS = (
          "Folder of the teacher: a model trained for the same task, whose "
          "outputs the new model learns to reproduce."),
     Flag("distillation_temperature", TaskDistillation, Group.DISTILLATION,
-         "Temperature that divides the logits of teacher and student.",
-         0.01),
+         "Temperature that divides the logits of teacher and student."),
 )  # fmt: skip
 
 # How a trained model is run.
@@ -252,7 +244,7 @@ def evaluation_flags(of: str, batch_size: int = 8) -> tuple[Flag, ...]:
         Flag("do_eval", False, Group.ACTIONS,
              "Evaluate the model, after training if there is any."),
         Flag("eval_batch_size", batch_size, Group.EVALUATION,
-             f"Number of {of} per evaluation step, over all devices.", 1),
+             f"Number of {of} per evaluation step, over all devices."),
     )  # fmt: skip
 
 
@@ -263,7 +255,7 @@ def prediction_flags(
     return (
         Flag("do_predict", False, Group.ACTIONS, what),
         Flag("predict_batch_size", batch_size, Group.PREDICTION,
-             f"Number of {of} per prediction step, over all devices.", 1),
+             f"Number of {of} per prediction step, over all devices."),
     )  # fmt: skip
 
 

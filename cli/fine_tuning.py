@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 
 FINE_TUNING_FLAGS = (
     Flag("num_train_epochs", 3.0, Group.TRAINING,
-         "Number of passes over the training data; fractions are allowed.", 0),
+         "Number of passes over the training data; fractions are allowed."),
     Flag("warmup_proportion", 0.1, Group.TRAINING,
          "Share of the training steps in which the learning rate rises "
-         "linearly to --learning_rate.", 0, 1),
+         "linearly to --learning_rate."),
     *common_flags.TRAINING_FLAGS,
     *common_flags.TOKENIZER_FLAGS,
     Flag("num_seeds", ModelSelection, Group.TRAINING,
          "Number of runs, with seeds --seed, --seed + 1 and so on; the best "
-         "model is kept.", 1),
+         "model is kept."),
     Flag("layer_decay", 1.0, Group.OPTIMIZER,
          "Factor by which the learning rate falls from each layer to "
-         "the layer below; 1 gives all layers the same rate.", 0, 1),
+         "the layer below; 1 gives all layers the same rate."),
     Flag("num_frozen_layers", -1, Group.OPTIMIZER,
          "Number of lowest layers that stay unchanged, along with the "
-         "embeddings; 0 freezes the embeddings alone, -1 freezes nothing.",
-         -1),
+         "embeddings; 0 freezes the embeddings alone, -1 freezes nothing."),
 )  # fmt: skip
 
 # What may stand on an encoder or beside it (encoder_variants.py), and a model
@@ -49,7 +48,7 @@ COMBINATION_FLAGS = (
     *common_flags.TEACHER_FLAGS,
     Flag("distillation_weight", TaskDistillation, Group.DISTILLATION,
          "Fraction of the loss that comes from the teacher; the rest "
-         "comes from the labels.", 0, 1),
+         "comes from the labels."),
 )  # fmt: skip
 
 KEEP_HEAD = Flag(

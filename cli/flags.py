@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from absl import flags, logging  # noqa: F401 (which has flags, too)
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.keyword_settings import Made, make
+from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Made, make
 
 # Ends of the names of flags that name files or folders
 FILES = ("_file", "_dir", "_checkpoint", "_json", "_png")
@@ -53,6 +53,8 @@ class Flag(NamedTuple):
         given: the default; or a type, where there is none; or the dataclass
             that has both, in its field of this name.
         help: a sentence that can be read alone.
+        lower, upper, choices: where they are not those of the Python argument
+            of this name.
         alias: another name that is understood.
     """
 
@@ -100,6 +102,14 @@ class Flag(NamedTuple):
         return text.lower() if self.kind is bool else text
 
 
+def _with_bounds(flag: Flag) -> Flag:
+    if flag.lower is not None or flag.upper is not None or flag.choices:
+        return flag
+    lower, upper = BOUNDS.get(flag.name, (None, None))
+    choices = CHOICES.get(flag.name, ())
+    return flag._replace(lower=lower, upper=upper, choices=choices)
+
+
 class Flags(flags.FlagValues):
     """The flags of one command, which `parse` fills.
 
@@ -110,6 +120,7 @@ class Flags(flags.FlagValues):
 
     def __init__(self, *table: Flag) -> None:
         super().__init__()
+        table = tuple(map(_with_bounds, table))
         self.__dict__["table"] = table  # what is set by a dot is a flag
         for flag in table:
             common: Any = {"flag_values": self, "help": flag.help}

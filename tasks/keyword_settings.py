@@ -2,7 +2,7 @@
 
 `make` fills dataclasses, from a command's flags (cli/flags.py) as from the
 keywords of the function that does the same. Names and defaults are the
-command's; so are the bounds, which tests compare with its flags.
+command's. Bounds and choices stand here, for both.
 """
 
 import contextlib
