@@ -54,7 +54,7 @@ def main() -> None:
     length = common_flags.exported_length(FLAGS, settings)
     tokenizer = export.graph_tokenizer(opened, config, length, settings)
     signatures = export.signatures(model, config, settings, tokenizer)
-    variables = [binding.variable.value for binding in model.mappings()]
+    variables = [mapping.variable.value for mapping in model.mappings()]
     with fused_ops.uncompiled():
         write_saved_model(folder, signatures, [tokenizer, variables], assets)
     print(folder)

@@ -61,7 +61,7 @@ def main() -> None:
     signatures = export.device_signatures(
         model, config, settings, length, tokenizer
     )
-    variables = [binding.variable.value for binding in model.mappings()]
+    variables = [mapping.variable.value for mapping in model.mappings()]
     with files.writing(FLAGS.output_file, "output_file") as file:
         with fused_ops.uncompiled():
             content = to_tflite(

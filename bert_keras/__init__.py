@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         train_question_answering as train_question_answering,
     )
 
-_ROOMS = {
+_MODULES = {
     "BertConfig": "modeling.config",
     "Encoder": "modeling.encoder",
     "InputError": "errors",
@@ -67,14 +67,16 @@ _ROOMS = {
     "train_question_answering": "tasks.squad.training",
     "train_token_classifier": "tasks.ner.training",
 }
-__all__ = list(_ROOMS)
+__all__ = list(_MODULES)
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    return getattr(
+        importlib.import_module(f"{__name__}.{_MODULES[name]}"), name
+    )
 
 
 def __dir__() -> list[str]:

@@ -525,7 +525,9 @@ def log_likelihood(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @_chain
-def divergence(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+def kl_divergence(
+    logits: Tensor, targets: Tensor, temperature: float
+) -> Tensor:
     """How far the softmax of logits / temperature, [..., C], is from that of
     targets, to which no gradient goes: Kullback-Leibler's, in nats, float32
     [...]."""

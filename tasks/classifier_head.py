@@ -121,13 +121,13 @@ def _other_kind(
 
 
 def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:
-    return [binding for binding in mappings if binding.name not in NAMES]
+    return [mapping for mapping in mappings if mapping.name not in NAMES]
 
 
 def reorder(
     mappings: Sequence[VariableMapping], rows: list[int] | None
 ) -> None:
     """Puts the rows of a loaded classifier where `head_rows` says."""
-    for binding in mappings:
-        if binding.name in NAMES and rows is not None:
-            binding.write(binding.read()[rows])
+    for mapping in mappings:
+        if mapping.name in NAMES and rows is not None:
+            mapping.write(mapping.read()[rows])

@@ -182,7 +182,7 @@ class FineTuningTask(Task):
                 f"least {least}, for the special tokens of a pair and one token"
             )
         self.set_up()
-        lesson = dataclasses.asdict(config.distillation)
+        distillation = dataclasses.asdict(config.distillation)
         if config.distillation.teacher_model_dir:
             from bert_keras.tasks.distillation.fine_tuning import Teacher
 
@@ -193,9 +193,9 @@ class FineTuningTask(Task):
                 "a model with a teacher; give `teacher_model_dir`, or leave "
                 "them out"
             )
-        else:
-            lesson = dict.fromkeys(lesson)  # stored as None without a teacher
-        self.loss_settings = {**self.loss_settings, **lesson}
+        else:  # without a teacher they are stored as None
+            distillation = dict.fromkeys(distillation)
+        self.loss_settings = {**self.loss_settings, **distillation}
 
     def set_up(self) -> None:
         """Makes what a task has beside this, once its settings are known."""

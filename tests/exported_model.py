@@ -29,10 +29,10 @@ def make_folder(path: Path) -> TextClassifier:
         model.mappings(), str(GOLDEN / "tiny_bert")
     ).missing
     rng = np.random.default_rng(3)
-    for binding in model.mappings():
-        if binding.name in missing:
-            value = rng.normal(0, 0.3, binding.shape)
-            binding.write(value.astype(np.float32))
+    for mapping in model.mappings():
+        if mapping.name in missing:
+            value = rng.normal(0, 0.3, mapping.shape)
+            mapping.write(value.astype(np.float32))
     save_model_folder(str(path), ONE_LAYER, model.mappings(), VOCAB)
     (path / "task.json").write_text(SETTINGS.to_json())
     return model

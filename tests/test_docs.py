@@ -23,7 +23,7 @@ PAGES = [
 ]  # fmt: skip
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 FOR_READERS = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
-ROOMS = "cli|data|modeling|tasks|tests|training|benchmarks|docs"
+PACKAGES = "cli|data|modeling|tasks|tests|training|benchmarks|docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Flags of docker, pip, git, a TensorFlow server, Beam and the like.
 OTHERS_FLAGS = {
@@ -73,16 +73,20 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     named = re.findall(
-        rf"(?<![\w/.-])((?:{ROOMS})/[\w/]+\.(?:py|md))", read(page)
+        rf"(?<![\w/.-])((?:{PACKAGES})/[\w/]+\.(?:py|md))", read(page)
     )
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_messages_of_the_page_of_errors_are_printed() -> None:
     """Each part of a message, between dots and flags, is in the code."""
-    rooms = ("cli", "data", "modeling", "tasks", "training")
+    packages = ("cli", "data", "modeling", "tasks", "training")
     sources = [
-        *(path for room in rooms for path in (ROOT / room).rglob("*.py")),
+        *(
+            path
+            for package in packages
+            for path in (ROOT / package).rglob("*.py")
+        ),
         *(ROOT / "bert_keras").glob("*.py"),
     ]
     code = re.sub(r'"\s*f?"', "", "".join(map(read, sources)))  # one string
@@ -119,11 +123,11 @@ def test_every_page_is_in_the_menu() -> None:
 def test_every_module_is_named_in_contributing() -> None:
     text = read(ROOT / "CONTRIBUTING.md")
     listed = text.partition("## Every module")[2].partition("\n## ")[0]
-    rooms = ("cli", "data", "modeling", "tasks", "training")
+    packages = ("cli", "data", "modeling", "tasks", "training")
     modules = {
         path.name
-        for room in rooms
-        for path in (ROOT / room).rglob("*.py")
+        for package in packages
+        for path in (ROOT / package).rglob("*.py")
         if path.name != "__init__.py"
     }
     folders = {path.parent.name for path in (ROOT / "tasks").glob("*/*.py")}

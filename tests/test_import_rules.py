@@ -1,4 +1,4 @@
-"""The arrows between the rooms, and what takes long to import.
+"""The arrows between the packages, and what takes long to import.
 
 commands -> cli, tasks, training, data, modeling; cli and tasks -> training,
 data, modeling. Training, data and modeling do not import one another. All may
@@ -26,10 +26,10 @@ MAY_IMPORT = {
 COMMANDS = sorted((ROOT / "bert_keras" / "commands").glob("[!_]*.py"))
 
 
-def room_files() -> Iterator[tuple[str, Path]]:
-    for room in MAY_IMPORT:
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield room, path
+def package_files() -> Iterator[tuple[str, Path]]:
+    for package in MAY_IMPORT:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield package, path
 
 
 def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -54,15 +54,15 @@ def is_ground(name: str) -> bool:
 
 def test_rooms_import_only_what_the_arrows_allow() -> None:
     broken = []
-    for room, path in room_files():
+    for package, path in package_files():
         for name in imported(ast.walk(tree(path))):
             words = name.split(".")
             if words[0] == "bert_keras" and not is_ground(name):
-                if words[1] not in MAY_IMPORT[room]:
+                if words[1] not in MAY_IMPORT[package]:
                     broken.append(f"{path} imports {name}")
-            elif name.startswith("absl.flags") and room != "cli":
+            elif name.startswith("absl.flags") and package != "cli":
                 broken.append(f"{path} reads flags")
-            elif words[0] == "keras" and room == "data":
+            elif words[0] == "keras" and package == "data":
                 broken.append(f"{path} imports keras")
     assert broken == []
 
@@ -84,11 +84,11 @@ def test_commands_import_no_other_command() -> None:
 def test_what_takes_long_is_imported_where_it_is_used() -> None:
     """--help has to be quick."""
     slow = {"matplotlib", "scipy", "sklearn"}
-    for path in [*COMMANDS, *(path for _, path in room_files())]:
+    for path in [*COMMANDS, *(path for _, path in package_files())]:
         names = [name.split(".") for name in imported(tree(path).body)]
         tops = {words[0] for words in names}
         assert not tops & slow, path
         if path in COMMANDS:
             assert not tops & {"tensorflow", "keras", "jax"}, path
-            rooms = {words[1] for words in names if words[0] == "bert_keras"}
-            assert "modeling" not in rooms, path
+            packages = {words[1] for words in names if words[0] == "bert_keras"}
+            assert "modeling" not in packages, path

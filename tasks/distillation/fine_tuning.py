@@ -53,7 +53,7 @@ class DistilledModel(Distilled):
         targets = self.teacher.logits(batch, None)
         loss, sums = self.student.loss_of(logits, batch, totals)
         temperature = self.task.distillation_temperature
-        distances = fused_ops.divergence(
+        distances = fused_ops.kl_divergence(
             _joined(logits), ops.stop_gradient(_joined(targets)), temperature
         )
         weights = self.student.example_weights(batch)

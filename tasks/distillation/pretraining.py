@@ -83,18 +83,18 @@ class Distillation(Distilled):
         theirs = {b.name: b for b in self.teacher.mappings()}
         segments = theirs.get("bert/embeddings/token_type_embeddings")
         has_none = not self.student.encoder.config.type_vocab_size
-        for binding in self.mappings():
+        for mapping in self.mappings():
             name = re.sub(
                 r"layer_(\d+)",
                 lambda found: f"layer_{layers[int(found[1])]}",
-                binding.name,
+                mapping.name,
             )
             if "/pooler/" in name:
                 continue
             value = theirs[name].read()
             if name.endswith("position_embeddings") and segments and has_none:
                 value = value + segments.read()[0]
-            binding.write(value)
+            mapping.write(value)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {
@@ -120,7 +120,7 @@ class Distillation(Distilled):
             softened = _scores(self.student, own, places)
         targets = ops.stop_gradient(_scores(self.teacher, shown, places))
         temperature = settings.distillation_temperature
-        distances = fused_ops.divergence(softened, targets, temperature)
+        distances = fused_ops.kl_divergence(softened, targets, temperature)
         total, count = _weighted(distances, weights)
         # Gradients fall with the square: Hinton et al. 2015, section 2.
         soft = temperature**2 * total, count

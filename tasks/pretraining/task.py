@@ -85,7 +85,7 @@ MASKS = (
     "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask", "mask_share",
     "random_share",
 )  # fmt: skip
-LESSON = {
+DISTILLATION = {
     field.name
     for kind in (StudentConfig, DistilBertLoss)
     for field in dataclasses.fields(kind)
@@ -686,7 +686,7 @@ def make_task(
         )
 
         return DistilledPretrainingTask(student, loss, devices, run, config)
-    for name in sorted(LESSON - {"teacher_model_dir"}):
+    for name in sorted(DISTILLATION - {"teacher_model_dir"}):
         if name in given:
             raise InputError(
                 f"`{name}` is for a model with a teacher; give "
@@ -694,5 +694,5 @@ def make_task(
             )
     # Settings of a teacher are stored as None where there is none.
     return PretrainingTask(
-        devices, run, config, other_settings=dict.fromkeys(sorted(LESSON))
+        devices, run, config, other_settings=dict.fromkeys(sorted(DISTILLATION))
     )

@@ -72,8 +72,8 @@ def test_files_answer_as_the_model_does(
 def random_model(config: BertConfig, task: TaskConfig, spread: float) -> Any:
     model = make_model(config, task)
     rng = np.random.default_rng(3)
-    for binding in model.mappings():
-        binding.write(rng.normal(0, spread, binding.shape).astype(np.float32))
+    for mapping in model.mappings():
+        mapping.write(rng.normal(0, spread, mapping.shape).astype(np.float32))
     return model
 
 
@@ -81,7 +81,7 @@ def converted(
     model: Any, task: TaskConfig, weights: str, config: BertConfig = ONE_LAYER
 ) -> Any:
     """What asks the .tflite file of the model."""
-    variables = [binding.variable.value for binding in model.mappings()]
+    variables = [mapping.variable.value for mapping in model.mappings()]
     with fused_ops.uncompiled():
         asked = device_signatures(model, config, task, task.max_seq_length)
         content = to_tflite(asked, [variables], weights, False)

@@ -158,11 +158,11 @@ SMALL = dataclasses.replace(TINY, num_hidden_layers=1)
 
 def save(folder: Path, model: Any, labels: list[str], **settings: Any) -> str:
     """A folder whose every answer is its head's bias: 0, 1, 2, ..."""
-    for binding in model.mappings():
-        value = np.zeros(binding.shape, np.float32)
-        if binding.name == "output_bias":
+    for mapping in model.mappings():
+        value = np.zeros(mapping.shape, np.float32)
+        if mapping.name == "output_bias":
             value += np.arange(len(labels))
-        binding.write(value)
+        mapping.write(value)
     save_hugging_face_folder(
         str(folder), SMALL, model.mappings(), VOCAB, labels, **settings
     )

@@ -59,8 +59,8 @@ def regression(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
     folder = tmp_path_factory.mktemp("regression")
     model = TextClassifier(ONE_LAYER, Regression())
     rng = np.random.default_rng(3)
-    for binding in model.mappings():
-        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    for mapping in model.mappings():
+        mapping.write(rng.normal(size=mapping.shape).astype(np.float32))
     save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
     (folder / "task.json").write_text(SETTINGS.to_json())
     return str(folder), model
@@ -77,10 +77,10 @@ def blanks(tmp_path_factory: pytest.TempPathFactory) -> str:
     shares = np.full(BLANKS.vocab_size, 0.25 / (BLANKS.vocab_size - 2))
     shares[[PIECES.index("blue"), PIECES.index("red")]] = 0.5, 0.25
     model = BlankFiller(BLANKS, range(9))
-    for binding in model.mappings():
-        is_bias = binding.name == "cls/predictions/output_bias"
-        value = np.log(shares) if is_bias else np.zeros(binding.shape)
-        binding.write(value.astype(np.float32))
+    for mapping in model.mappings():
+        is_bias = mapping.name == "cls/predictions/output_bias"
+        value = np.log(shares) if is_bias else np.zeros(mapping.shape)
+        mapping.write(value.astype(np.float32))
     save_model_folder(
         str(path), BLANKS, model.mappings(), str(path / "vocab.txt")
     )
@@ -227,12 +227,12 @@ def test_numbers_that_overflow_are_no_answer(
     folder, model = regression
     path = shutil.copytree(folder, tmp_path / "large")
     before = {b.name: b.read() for b in model.mappings()}
-    for binding in model.mappings():
-        if binding.name == "output_weights":
-            binding.write(np.full(binding.shape, 3e38, np.float32))
+    for mapping in model.mappings():
+        if mapping.name == "output_weights":
+            mapping.write(np.full(mapping.shape, 3e38, np.float32))
     save_model_folder(str(path), ONE_LAYER, model.mappings(), VOCAB)
-    for binding in model.mappings():
-        binding.write(before[binding.name])
+    for mapping in model.mappings():
+        mapping.write(before[mapping.name])
     sentence = fails_with("predict.py", f"--model_dir={path}", "the sea")
     assert "no line has an answer" in sentence
 
@@ -366,11 +366,11 @@ def constant_classifier(folder: Path, target: LabelType, **task: Any) -> Path:
     """A model whose logits are log(3) and 0, whatever it is asked."""
     folder.mkdir()
     model = TextClassifier(ONE_LAYER, target)
-    for binding in model.mappings():
-        value = np.zeros(binding.shape, np.float32)
-        if binding.name == "output_bias":
+    for mapping in model.mappings():
+        value = np.zeros(mapping.shape, np.float32)
+        if mapping.name == "output_bias":
             value[0] = np.log(3)
-        binding.write(value)
+        mapping.write(value)
     save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
     settings = TaskConfig(target.kind, 32, True, **task)
     (folder / "task.json").write_text(settings.to_json())

@@ -450,9 +450,9 @@ def test_numbers_that_overflow_are_no_answers(tmp_path: Path) -> None:
     target = SingleLabel(("a", "b"))
     model = TextClassifier(TINY, target)
     large = {"bert/pooler/dense/bias": 9, "output_weights": 3e38}
-    for binding in model.mappings():
-        if value := large.get(binding.name):
-            binding.write(np.full(binding.shape, value, np.float32))
+    for mapping in model.mappings():
+        if value := large.get(mapping.name):
+            mapping.write(np.full(mapping.shape, value, np.float32))
     folder = str(tmp_path / "large")
     save_model_folder(folder, TINY, model.mappings(), VOCAB)
     settings = TaskConfig(

@@ -132,9 +132,9 @@ def test_two_encoders_give_what_each_gives_alone() -> None:
     ):
         alone = Encoder(config)
         alone.build()
-        for binding, other in zip(encoder_mappings(alone), own, strict=True):
-            assert binding.name == other.name
-            binding.write(other.read())
+        for mapping, other in zip(encoder_mappings(alone), own, strict=True):
+            assert mapping.name == other.name
+            mapping.write(other.read())
         expected = alone(*inputs(7))
         for found, wanted in (
             (outputs.sequence, expected.sequence),
@@ -156,9 +156,9 @@ def test_padding_changes_nothing(encoder: Encoder) -> None:
 def test_weights_come_back(encoder: Encoder, tmp_path: Path) -> None:
     save_model_folder(str(tmp_path), TINY, encoder_mappings(encoder), None)
     before = encoder(*inputs(7)).pooled.numpy()
-    names = [binding.name for binding in encoder_mappings(encoder)]
+    names = [mapping.name for mapping in encoder_mappings(encoder)]
     assert len(set(names)) == len(names)
-    bound = {id(binding.variable) for binding in encoder_mappings(encoder)}
+    bound = {id(mapping.variable) for mapping in encoder_mappings(encoder)}
     assert bound == {id(variable) for variable in encoder.weights}
     for variable in encoder.weights:
         variable.assign(variable * 0.5)

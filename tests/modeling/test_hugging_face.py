@@ -439,7 +439,7 @@ def test_every_name_goes_there_and_back() -> None:
             },
         },
     )
-    for name in (binding.name for binding in model.mappings()):
+    for name in (mapping.name for mapping in model.mappings()):
         theirs = hugging_face_name(name, "bert", "BertForPreTraining")
         assert google_name(theirs) == name
     name = "bert/encoder/layer_17/output/dense/kernel"

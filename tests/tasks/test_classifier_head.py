@@ -49,16 +49,16 @@ def save(folder: Path, stored: TaskConfig | None, as_: str = "google") -> str:
     """A model whose rows are those of ROWS."""
     count = len(stored.labels) if stored else 3
     model = make(stored or texts(*GLUE))
-    for binding in model.mappings():
-        value = np.zeros(binding.shape, np.float32)
-        if binding.name.startswith("output_"):
+    for mapping in model.mappings():
+        value = np.zeros(mapping.shape, np.float32)
+        if mapping.name.startswith("output_"):
             columns = np.array(ROWS[: max(count, 1)], np.float32)
             value[...] = (
                 columns[:, 1]
-                if binding.name == "output_bias"
+                if mapping.name == "output_bias"
                 else columns[:, :1]
             )
-        binding.write(value)
+        mapping.write(value)
     if as_ == "google":
         save_model_folder(str(folder), SMALL, model.mappings(), None)
         if stored is not None:

@@ -34,8 +34,8 @@ def settings(target: str, *labels: str) -> TaskConfig:
 def make(task: TaskConfig | None) -> Model:
     """A model with weights from a seed."""
     model, rng = make_model(ONE_LAYER, task), np.random.default_rng(3)
-    for binding in model.mappings():
-        binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
+    for mapping in model.mappings():
+        mapping.write(rng.normal(0, 0.5, mapping.shape).astype(np.float32))
     return model
 
 

@@ -71,9 +71,9 @@ def test_a_long_line_is_read_where_its_masks_are(
 def test_the_likeliest_pieces_do_not_see_the_padding() -> None:
     """And ids that the vocabulary has not, 9 and 10, are left out."""
     model = BlankFiller(CONFIG, range(9), count=3)
-    for binding in model.mappings():
-        rng = np.random.default_rng(len(binding.name))
-        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    for mapping in model.mappings():
+        rng = np.random.default_rng(len(mapping.name))
+        mapping.write(rng.normal(size=mapping.shape).astype(np.float32))
     for length in (16, 17):
         ids = [2, *(5 + i % 4 for i in range(length - 2)), 3]
         row = InputFeatures(ids, [0] * length, [3, 1, 2])

@@ -50,8 +50,8 @@ LABELS = ("no", "yes", "maybe")
 def save(folder: Path, model: Any, **settings: Any) -> str:
     """A folder of a model with random weights, for a task if one is named."""
     rng = np.random.default_rng(3)
-    for binding in model.mappings():
-        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    for mapping in model.mappings():
+        mapping.write(rng.normal(size=mapping.shape).astype(np.float32))
     save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
     if settings:
         task = TaskConfig(do_lower_case=True, **settings)

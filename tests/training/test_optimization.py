@@ -137,9 +137,9 @@ def test_what_decays_is_what_decays_at_google() -> None:
     }
     mappings = model.mappings()
     assert len(mappings) == 62
-    for binding in mappings:
-        exempt = re.search("LayerNorm|layer_norm|bias", binding.name)
-        assert rates[id(binding.variable)] == (0.0 if exempt else 0.01)
+    for mapping in mappings:
+        exempt = re.search("LayerNorm|layer_norm|bias", mapping.name)
+        assert rates[id(mapping.variable)] == (0.0 if exempt else 0.01)
 
 
 def lamb_by_hand(

@@ -36,11 +36,11 @@ def digest_of(
     checkpoint has none.
     """
     digest = hashlib.sha256("\n".join(settings).encode())
-    for binding in mappings:
-        if "/pooler/" in binding.name:
+    for mapping in mappings:
+        if "/pooler/" in mapping.name:
             continue
-        digest.update(f"{binding.name} {binding.shape}".encode())
-        digest.update(np.ascontiguousarray(binding.read()).tobytes())
+        digest.update(f"{mapping.name} {mapping.shape}".encode())
+        digest.update(np.ascontiguousarray(mapping.read()).tobytes())
     for row in rows:
         for numbers in (row.input_ids, row.segment_ids, row.positions):
             digest.update(np.array([len(numbers), *numbers]).tobytes())

@@ -41,7 +41,7 @@ def test_divergence_of_two_classes() -> None:
     logits, targets = tf.constant([[0.0, 0.0]]), tf.math.log([[9.0, 1.0]])
     with tf.GradientTape() as tape:
         tape.watch([logits, targets])
-        distance = fused_ops.divergence(logits, targets, 2.0)
+        distance = fused_ops.kl_divergence(logits, targets, 2.0)
     expected = 0.75 * np.log(1.5) + 0.25 * np.log(0.5)
     np.testing.assert_allclose(distance, [expected], rtol=1e-6)
     to_logits, to_targets = tape.gradient(distance, [logits, targets])

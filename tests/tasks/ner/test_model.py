@@ -32,9 +32,9 @@ SEED = tf.constant([3, 5])
 def filled(model: Any) -> Any:
     """The model with weights from a seed."""
     rng = np.random.default_rng(1)
-    for binding in model.mappings():
-        value = rng.normal(0, 0.2, binding.shape).astype(np.float32)
-        binding.write(value)
+    for mapping in model.mappings():
+        value = rng.normal(0, 0.2, mapping.shape).astype(np.float32)
+        mapping.write(value)
     return model
 
 

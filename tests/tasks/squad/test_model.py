@@ -179,5 +179,5 @@ def test_everything_but_the_pooler_is_trained(
     gradients = tape.gradient(loss, trained)
     assert not [g for g in gradients if g is None]
     assert len(model.weights) - len(trained) == 2  # kernel and bias
-    names = {binding.name for binding in model.mappings()}
+    names = {mapping.name for mapping in model.mappings()}
     assert {"bert/pooler/dense/kernel", "cls/squad/output_weights"} <= names
