@@ -100,6 +100,9 @@ ROWS = {
     ),
     "two segments": Row(NO_NSP, sequence_format="segment_pair"),
     "two segments, next sentences": Row(sequence_format="segment_pair"),
+    "two segments, next sentences, 30 % masks": Row(
+        ("--masked_lm_prob=0.3",), sequence_format="segment_pair"
+    ),
 }
 
 

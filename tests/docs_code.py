@@ -83,6 +83,6 @@ def test_tutorial(name: str, clone: Path) -> None:
 
 def test_readme(clone: Path) -> None:
     """After the tutorials, whose files it uses."""
-    for name in ("packages", "packages_shell", "my_bert"):
+    for name in ("packages", "packages_shell"):
         shutil.rmtree(clone / name)
     run_page(ROOT / "README.md", clone)
