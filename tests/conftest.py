@@ -174,7 +174,10 @@ def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
     """A RunContext with output_dir `folder`, of a model of TINY."""
     import tensorflow as tf
 
-    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.data.tokenizer_folder import (
+        TokenizerOptions,
+        open_tokenizer,
+    )
     from bert_keras.tasks.run_context import Devices, RunConfig, RunContext
     from bert_keras.training.distribution import Host
 
@@ -183,7 +186,9 @@ def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
         Devices(strategy, Host(0, 1)),
         RunConfig(str(folder), **run),
         TINY,
-        open_tokenizer(None, vocab_file),
+        open_tokenizer(
+            None, vocab_file, options=TokenizerOptions(do_lower_case=True)
+        ),
     )
 
 

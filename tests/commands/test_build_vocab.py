@@ -49,7 +49,7 @@ def test_json_lines_are_read_by_their_format(tmp_path: pathlib.Path) -> None:
     forked(*args, *plain)
     out = tmp_path / "vocab.txt"
     json_lines = f"--input_file={tmp_path}/*.jsonl", f"--output_file={out}"
-    assert "give --input_format=jsonl, and --text_field" in fails_with(
+    assert "give --input_format=jsonl, with an object" in fails_with(
         *args, *json_lines
     )
     assert not out.exists()

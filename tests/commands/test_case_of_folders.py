@@ -65,7 +65,7 @@ def test_fine_tuning_prediction_export_and_conversion(
     cased: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "train.tsv").write_text(
-        "text\tlabel\nThe Sea\tgood\nthe sea [E1]\tbad\n" * 4
+        "text\tlabel\n" + "The Sea\tgood\nthe sea [E1]\tbad\n" * 4
     )
     out = tmp_path / "out"
     forked(

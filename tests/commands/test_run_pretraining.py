@@ -91,7 +91,7 @@ def test_a_run_of_another_task_is_named_as_that(
     golden_run: tuple[Path, str], tmp_path: Path
 ) -> None:
     table = tmp_path / "table.csv"
-    table.write_text("text,label\nthe sea,a\nan old ship,b\n" * 4)
+    table.write_text("text,label\n" + "the sea,a\nan old ship,b\n" * 4)
     said = fails_with(
         "run_classifier.py",
         "--do_train",
