@@ -186,8 +186,8 @@ class TextFormat:
 
 
 def _is_json(line: str) -> bool:
-    """Whether it is an object, a list of them, or the beginning of one that
-    goes on in other lines, as a line of text hardly is."""
+    """Whether it is an object, a list of objects, or the first line of either,
+    which a line of text hardly is."""
     if line.strip() in ("{", "["):
         return True
     try:

@@ -186,7 +186,7 @@ class BertConfig:
             vocab_size: the number of tokens.
 
         Raises:
-            InputError: there is no such size.
+            InputError: `size` is another one.
         """
         if size not in SIZES:
             raise InputError(

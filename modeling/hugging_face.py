@@ -461,8 +461,8 @@ def save_hugging_face_folder(
 def _tensors(
     variables: Sequence["VariableMapping"], family: str, architecture: str
 ) -> dict[str, np.ndarray]:
-    """Those that a class of transformers has, by its names. The library wants
-    all at once."""
+    """The variables that a class of transformers has, by its names. All are in
+    memory at once, as the library asks for."""
     tensors = {}
     for variable in variables:
         if has_place(variable.name, architecture):

@@ -171,7 +171,7 @@ def word_spans(line: str) -> list[tuple[int, int]]:
 
 
 def _is_between(line: str, i: int) -> bool:
-    """Whether a word begins at place i, though there is no space."""
+    """Whether a word begins at place i without a space before it."""
     if unicodedata.category(line[i])[0] == "M":
         return False
     for place in (i - 1, i):

@@ -305,7 +305,7 @@ def test_seeds_give_other_orders(paths: list[str]) -> None:
 def test_a_cut_file_is_named_with_its_record(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also by a walk that goes on in the middle."""
+    """Also by a walk that resumes in the middle."""
     monkeypatch.setattr(input_pipeline, "BLOCK_RECORDS", 6)
     path = paths[2]
     walk = ShuffledRecords([path], 7)
