@@ -179,8 +179,8 @@ class TaskModel(keras.Model, abc.ABC):
 
         Without a loss of yours, raises an InputError for sample or class
         weights, which Keras would drop, and for labels outside the classes if x
-        is a dictionary of arrays. In other data such labels make the loss NaN,
-        and their batch trains nothing.
+        is a dictionary of arrays. In other data such labels make the loss NaN
+        and the gradients of their batch zero.
         """
         self._check_weights(y, **kwargs)
         self._check_labels(x, y)
