@@ -4,9 +4,11 @@
         --output_dir=/tmp/hour
 
 /tmp/wiki is what wiki_tasks.py made. Each row is a BERT of two layers of 128,
-pre-trained from scratch for one hour, and then evaluated on the same
-records of held-out articles: 15 % masks, no next sentences. With --data, which
-has glue/ and conll2003/, it is fine-tuned, too, as pretraining_pays.py does it.
+pre-trained from scratch for one hour, and then evaluated on the same records of
+held-out articles: full sentences, 15 % masks. With --data, which has glue/ and
+conll2003/, it is fine-tuned, too, as pretraining_pays.py does it. With
+--sequence_format and --masked_lm_prob the settings are changed from others than
+the recipe's.
 What is in output_dir already is not run again. Prints Markdown.
 
 Equal time compares settings only on a machine that does nothing else. On
@@ -50,7 +52,7 @@ class Row:
 
     flags: tuple[str, ...] = ()
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    sequence_format: str = "full_sentences"
+    sequence_format: str | None = None  # None: the recipe's
     masks: str = "dynamic"  # or fixed, or fixed and packed
 
 
@@ -90,7 +92,9 @@ ROWS = {
             "attention_probs_dropout_prob": 0.1,
         }
     ),
+    "15 % masks": Row(("--masked_lm_prob=0.15",)),
     "30 % masks": Row(("--masked_lm_prob=0.3",)),
+    "full sentences": Row(sequence_format="full_sentences"),
     "one document a record": Row(sequence_format="doc_sentences"),
     "one document a record, fixed masks": Row(
         sequence_format="doc_sentences", masks="fixed"
@@ -100,18 +104,24 @@ ROWS = {
     ),
     "two segments": Row(NO_NSP, sequence_format="segment_pair"),
     "two segments, next sentences": Row(sequence_format="segment_pair"),
-    "two segments, next sentences, 30 % masks": Row(
-        ("--masked_lm_prob=0.3",), sequence_format="segment_pair"
-    ),
 }
 
 
 class Bench(KeptRuns):
     """Records and models, each made once."""
 
-    def __init__(self, output_dir: str, wiki: Path, precision: str):
+    def __init__(
+        self,
+        output_dir: str,
+        wiki: Path,
+        precision: str,
+        sequence_format: str,
+        masked_lm_prob: float,
+    ):
         super().__init__(output_dir)
         self.precision = precision
+        self.sequence_format = sequence_format
+        self.masked_lm_prob = masked_lm_prob
         self.text = wiki / "general"
         self.vocab_file = self.folder / "vocab.txt"
         self.run(
@@ -121,7 +131,9 @@ class Bench(KeptRuns):
             f"--output_file={self.vocab_file}",
             f"--vocab_size={TINY['vocab_size']}",
         )
-        self.held_out = self.records("held_out", Row())
+        self.held_out = self.records(
+            "held_out", Row(sequence_format="full_sentences")
+        )
 
     def records(self, part: str, row: Row) -> Path:
         length, predictions = LENGTH
@@ -129,7 +141,8 @@ class Bench(KeptRuns):
             f"--max_seq_length={length}",
             f"--max_predictions_per_seq={predictions}",
         )
-        form, is_dynamic = row.sequence_format, row.masks == "dynamic"
+        form = row.sequence_format or self.sequence_format
+        is_dynamic = row.masks == "dynamic"
         kind = form if is_dynamic else f"{form}.fixed"
         made = self.folder / f"{part}.{kind}.tfrecord"
         # each pass over the text has other random pairs, and other fixed masks
@@ -187,6 +200,7 @@ class Bench(KeptRuns):
             f"--output_dir={out}",
             budget,
             f"--seed={seed}",
+            f"--masked_lm_prob={self.masked_lm_prob}",
             *row.flags,
         )
         scored = Path(f"{out}_held_out")
@@ -227,8 +241,16 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", default=list(ROWS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[1])
     parser.add_argument("--precision", default="mixed_bfloat16")
+    parser.add_argument("--sequence_format", default="segment_pair")
+    parser.add_argument("--masked_lm_prob", type=float, default=0.3)
     args = parser.parse_args()
-    bench = Bench(args.output_dir, args.wiki, args.precision)
+    bench = Bench(
+        args.output_dir,
+        args.wiki,
+        args.precision,
+        args.sequence_format,
+        args.masked_lm_prob,
+    )
     tasks = TASKS if args.data else ()
     columns = [
         "changed alone",
