@@ -32,7 +32,7 @@ def main() -> None:
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from bert_keras.files import vocabulary_files
+    from bert_keras.files import vocabulary_contents
     from bert_keras.modeling import fused_ops
     from bert_keras.modeling.hugging_face import CONFIG
     from bert_keras.tasks import export
@@ -47,9 +47,7 @@ def main() -> None:
         assets[TASK] = settings.to_json().encode()
     if opened is not None:
         assets[TOKENIZER_CONFIG] = settings_json(opened).encode()
-        for name, path in vocabulary_files(opened.vocab_file).items():
-            with open(path, "rb") as file:
-                assets[name] = file.read()
+        assets |= vocabulary_contents(opened.vocab_file)
     model = export.load_model(FLAGS.model_dir, config, settings)
     length = common_flags.exported_length(FLAGS, settings)
     tokenizer = export.graph_tokenizer(opened, config, length, settings)

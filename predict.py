@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from bert_keras.tasks.tables import Row
     from bert_keras.tasks.task_config import TaskConfig
 
-TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 FLAGS = Flags(
     Flag("model_dir", str, Group.REQUIRED,
@@ -230,7 +229,9 @@ class LabelledTable:
 
 
 def _classifies(settings: "TaskConfig | None") -> bool:
-    return settings is not None and settings.target in TARGETS
+    from bert_keras.tasks.task_config import TEXT_TARGETS
+
+    return settings is not None and settings.target in TEXT_TARGETS
 
 
 def _output_format(

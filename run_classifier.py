@@ -25,8 +25,8 @@ from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
+from bert_keras.tasks.task_config import TEXT_TARGETS
 
-TARGETS = "single_label", "multi_label", "regression"
 FLAGS = Flags(
     Flag("train_file", str, Group.DATA,
          "Table to train on: a TSV, CSV or JSON file."),
@@ -80,7 +80,7 @@ def main() -> None:
         )
     if FLAGS.task_name and not FLAGS.data_dir:
         raise InputError("--task_name needs --data_dir, where its files are")
-    tuning = fine_tuning.from_flags(FLAGS, *TARGETS)
+    tuning = fine_tuning.from_flags(FLAGS, *TEXT_TARGETS)
 
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.data import TableFormat

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PEER = ROOT / "benchmarks" / "peers" / "original_create_data.py"
 NUM_FILES = 6
-SAID = re.compile(r"\(([\d,]+) a second\)")
+SAID = re.compile(r"\(([\d,]+) per second")
 
 
 def data_flags(flags: argparse.Namespace, folder: str) -> list[str]:

@@ -560,12 +560,25 @@ def new_folder(output_dir: str) -> Iterator[str]:
         raise _unwritable(output_dir, "output_dir", error) from error
 
 
+def is_byte_level(vocab_file: str) -> bool:
+    """Whether it is a vocab.json, by any name, with a merges.txt beside it."""
+    return vocab_file.endswith(".json")
+
+
 def vocabulary_files(vocab_file: str) -> dict[str, str]:
     """The path of each of its files, by its usual name; `vocab_file` first."""
-    if not vocab_file.endswith(".json"):
+    if not is_byte_level(vocab_file):
         return {VOCABULARY: vocab_file}
     merges = os.path.join(os.path.dirname(vocab_file), MERGES)
     return {BYTE_LEVEL: vocab_file, MERGES: merges}
+
+
+def vocabulary_contents(vocab_file: str) -> dict[str, bytes]:
+    """The bytes of each of its files, by its usual name; `vocab_file` first."""
+    return {
+        name: content(path) or b""
+        for name, path in vocabulary_files(vocab_file).items()
+    }
 
 
 def copy_vocabulary(vocab_file: str, folder: str) -> str:

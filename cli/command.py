@@ -287,12 +287,12 @@ def import_tensorflow(
 def _set_threads(count: int) -> None:
     import tensorflow as tf
 
-    threading = tf.config.threading
+    cpu = tf.config.threading
     try:
-        threading.set_intra_op_parallelism_threads(count)
-        threading.set_inter_op_parallelism_threads(count)
+        cpu.set_intra_op_parallelism_threads(count)
+        cpu.set_inter_op_parallelism_threads(count)
     except RuntimeError:  # a command before this one, in the same process
-        has = threading.get_intra_op_parallelism_threads()
+        has = cpu.get_intra_op_parallelism_threads()
         if count:
             raise InputError(
                 f"--num_threads={count} comes too late: TensorFlow runs with "

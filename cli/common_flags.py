@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
 MAX_STEPS_PER_CALL = 50
 
-MODEL_SIZES = ("tiny", "mini", "small", "medium", "base", "large")
-
 PRECISION_AND_THREADS = (
     Flag("precision", "float32", Group.SPEED,
          "Precision of matrix multiplications; weights stay float32. "

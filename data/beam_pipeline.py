@@ -34,7 +34,7 @@ from bert_keras.data.corpus import Block, Stretch
 from bert_keras.data.instances import Summary
 from bert_keras.data.tfrecords import RecordWriter
 from bert_keras.errors import InputError
-from bert_keras.files import temporary_folder
+from bert_keras.files import temporary_folder, vocabulary_contents
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these
@@ -81,7 +81,7 @@ def make_records(
     except (ImportError, ValueError) as error:
         raise InputError(f"`runner={runner}`: {error}") from error
     # `>>` gives each step the name that it has on Beam's pages.
-    vocabulary = tuple(build.read_vocabulary().items())
+    vocabulary = tuple(vocabulary_contents(build.vocab_file).items())
     blocks = (
         pipeline
         | "spans"

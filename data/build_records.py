@@ -97,13 +97,6 @@ class RecordBuildConfig:
     def file(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def read_vocabulary(self) -> dict[str, bytes]:
-        """The contents of its files by their names, the first one first."""
-        return {
-            name: files.content(path) or b""
-            for name, path in files.vocabulary_files(self.vocab_file).items()
-        }
-
     def describe(self) -> dict[str, Any]:
         """What must be equal for a command to resume, as JSON values."""
         return {

@@ -34,7 +34,6 @@ from bert_keras.data.tokenization import (
     validate_case_matches_checkpoint,
 )
 from bert_keras.data.tokenizers import (
-    BYTE_LEVEL,
     Tokenizer,
     TokenizerSettings,
     check_any_vocabulary,
@@ -96,7 +95,7 @@ class OpenedTokenizer(NamedTuple):
 
     @property
     def special_tokens(self) -> SpecialTokens:
-        is_byte_level = self.vocab_file.endswith(BYTE_LEVEL)
+        is_byte_level = files.is_byte_level(self.vocab_file)
         return byte_level_tokens(self.vocab) if is_byte_level else BERT
 
     def load(self) -> Tokenizer:
@@ -175,7 +174,7 @@ def open_tokenizer(
     for named in (model, path):
         if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
-    is_stated = "do_lower_case" in values or vocab_file.endswith(BYTE_LEVEL)
+    is_stated = "do_lower_case" in values or files.is_byte_level(vocab_file)
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
         is_guessed = tells_case and not said.is_hugging_face
         values["do_lower_case"] = not is_guessed
@@ -477,11 +476,8 @@ def _complete_vocabulary(
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        if path.endswith(BYTE_LEVEL):
-            merges_file = files.vocabulary_files(path).get(files.MERGES)
-            merges = ""
-            if merges_file:
-                merges = (files.content(merges_file) or b"").decode()
+        if files.is_byte_level(path):
+            merges = files.vocabulary_contents(path)[files.MERGES].decode()
     for content, token in list(said.added.items()):
         if vocab.get(content, token.id) == token.id:
             continue

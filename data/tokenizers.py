@@ -16,9 +16,9 @@ from bert_keras.data.bpe import ByteLevelBpe, check_byte_level, load_byte_level
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 from bert_keras.data.vocabulary import check_vocabulary
 from bert_keras.errors import InputError
+from bert_keras.files import is_byte_level
 
 Tokenizer = FullTokenizer | ByteLevelBpe
-BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Byte-level tokens keep case and accents, whatever the settings say."""
     settings = settings or TokenizerSettings()
-    if vocab_file.endswith(BYTE_LEVEL):
+    if is_byte_level(vocab_file):
         return load_byte_level(
             vocab_file, settings.added_tokens, settings.add_prefix_space
         )
@@ -56,8 +56,8 @@ def load_tokenizer(
 
 def check_any_vocabulary(vocab_file: str) -> dict[str, int]:
     """token -> id, or an InputError that says what is wrong with the file."""
-    is_bytes = vocab_file.endswith(BYTE_LEVEL)
-    return (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
+    check = check_byte_level if is_byte_level(vocab_file) else check_vocabulary
+    return check(vocab_file)
 
 
 def check_ids(

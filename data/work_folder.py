@@ -85,8 +85,7 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
 
 def digest_of_files(vocab_file: str) -> str:
     """Tells a vocabulary's files from others."""
-    paths = files.vocabulary_files(vocab_file).values()
-    found = b"".join(files.content(path) or b"" for path in paths)
+    found = b"".join(files.vocabulary_contents(vocab_file).values())
     return hashlib.sha256(found).hexdigest()
 
 

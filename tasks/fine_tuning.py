@@ -46,6 +46,7 @@ from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.keyword_settings import Given
 from bert_keras.tasks.metrics import summarize
+from bert_keras.tasks.results import SEEDS
 from bert_keras.tasks.run_context import (
     RECORDS,
     RunConfig,
@@ -74,11 +75,10 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
-from bert_keras.training.inference import predict
+from bert_keras.training.inference import predict, with_progress
 from bert_keras.training.loop import Callback, Source
 from bert_keras.training.monitor import LOG
 
-SEEDS = "seeds.json"  # what each of several seeds reached
 # Settings of the training that decide what a model's outputs mean.
 TRAINED_WITH = (
     "target", "labels", "do_lower_case", "strip_accents", "bilstm",
@@ -278,7 +278,7 @@ class FineTuningTask(Task):
             self.settings.max_seq_length,
             trainer.predictor.shapes_are_cheap,
         )
-        outputs = predict(trainer.predictor, batches, len(rows))
+        outputs = with_progress(predict(trainer.predictor, batches), len(rows))
         for number, text in enumerate(texts, 1):
             own = [next(outputs) for _ in text]
             refuse_overflow(number, own)

@@ -18,6 +18,7 @@ from bert_keras.tasks.task_config import (
     ANSWER_OFFSETS,
     FEATURE_LAYERS,
     POOLINGS,
+    TEXT_TARGETS,
 )
 from bert_keras.training.config import OPTIMIZERS, SCHEDULES
 
@@ -83,7 +84,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "sequence_format": (
         "segment_pair", "sentence_pair", "full_sentences", "doc_sentences",
     ),
-    "target": ("single_label", "multi_label", "regression"),
+    "target": TEXT_TARGETS,
     "window_pooling": POOLINGS,
 }  # fmt: skip
 KINDS: Mapping[Any, str] = {

@@ -23,7 +23,7 @@ from bert_keras.files import (
 
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
-SEEDS = "seeds.json"
+SEEDS = "seeds.json"  # what each of several seeds reached
 # What earlier versions, without a results.json, may have written.
 NAMES = (
     "eval_results.txt", "eval_results_mismatched.txt", "eval_results_test.txt",

@@ -14,9 +14,8 @@ from bert_keras.errors import InputError
 from bert_keras.files import content, parse_json, to_json
 
 TASK = "task.json"
-TARGETS = (
-    "single_label", "multi_label", "regression", "span", "choice", "tags",
-)  # fmt: skip
+TEXT_TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
+TARGETS = *TEXT_TARGETS, "span", "choice", "tags"
 POOLINGS = ("mean", "max")
 ANSWER_OFFSETS = ("exact", "google")
 MAX_LSTM_SIZE = 4096  # whose weights take half a gigabyte and more

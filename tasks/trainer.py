@@ -38,7 +38,7 @@ from bert_keras.files import (
     identities,
     parse_json,
     refuse_stream,
-    vocabulary_files,
+    vocabulary_contents,
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
@@ -779,8 +779,7 @@ class Trainer:
         if found := self.context.tokenizer:
             # A vocabulary of another kind goes, whatever it holds.
             ours |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
-            for name, path in vocabulary_files(found.vocab_file).items():
-                ours[name] = content(path) or b""
+            ours |= vocabulary_contents(found.vocab_file)
         return [
             name
             for name, text in ours.items()

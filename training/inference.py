@@ -223,7 +223,6 @@ class _CastWeights(keras.StatelessScope):
 def predict(
     predictor: Predictor,
     batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
-    num_rows: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yields each row's outputs, in the order of the rows' numbers.
 
@@ -233,11 +232,7 @@ def predict(
     Args:
         batches: numbers of rows, together 0, 1, 2, ...; and their features.
             Rows of features beyond the numbers are padding.
-        num_rows: of all batches, to show the progress; None shows none.
     """
-    if num_rows is not None:
-        yield from with_progress(predict(predictor, batches), num_rows)
-        return
     predictor.cast_weights.refresh()
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0

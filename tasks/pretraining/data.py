@@ -27,7 +27,6 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import BYTE_LEVEL
 from bert_keras.errors import InputError, warn
 from bert_keras.tasks.keyword_settings import Settings, make, path_of, types_of
 from bert_keras.tasks.pretraining.config import (
@@ -309,7 +308,7 @@ def _check_settings(
     given: Collection[str],
 ) -> None:
     """Refuses settings that do not go together, or would change nothing."""
-    is_bert = not vocab_file.endswith(BYTE_LEVEL)
+    is_bert = not files.is_byte_level(vocab_file)
     is_segments = config.sequence_format == instances.SEGMENT_PAIR
     if settings.sampler == "google":
         for name, is_asked in {

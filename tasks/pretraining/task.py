@@ -351,7 +351,7 @@ class PretrainingTask(Task):
             vocab_files = (
                 tokenizer.vocab_file, source.vocab_file, start_vocab_file,
             )  # fmt: skip
-            is_bytes = tokenizer.vocab_file.endswith(files.BYTE_LEVEL)
+            is_bytes = files.is_byte_level(tokenizer.vocab_file)
             validate_records.check_vocabulary(
                 inputs.paths,
                 filter(None, vocab_files),

@@ -6,12 +6,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bert_keras.cli import common_flags
-
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import SIZES, BertConfig
+from bert_keras.tasks.keyword_settings import CHOICES
 from bert_keras.tasks.run_context import (
     RECORDS,
     RunConfig,
@@ -65,7 +64,7 @@ def test_a_size_takes_its_tokens_from_the_vocabulary(tmp_path: Path) -> None:
 
 
 def test_the_flag_knows_every_size() -> None:
-    assert tuple(SIZES) == common_flags.MODEL_SIZES
+    assert tuple(SIZES) == CHOICES["model_size"]
 
 
 def test_the_best_model_of_a_run_does_not_begin_it_anew(
