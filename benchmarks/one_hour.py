@@ -6,10 +6,11 @@
 /tmp/wiki is what wiki_tasks.py made. Each row is a BERT of two layers of 128,
 pre-trained from scratch for one hour, and then evaluated on the same records of
 held-out articles: full sentences, 15 % masks. With --data, which has glue/ and
-conll2003/, it is fine-tuned, too, as pretraining_pays.py does it. With
---sequence_format and --masked_lm_prob the settings are changed from others than
-the recipe's.
-What is in output_dir already is not run again. Prints Markdown.
+conll2003/, it is fine-tuned, too, as pretraining_pays.py does it.
+--sequence_format and --masked_lm_prob replace the recipe's, also where a row
+changes another setting. A row that names the format or the share of masks that
+is used anyway repeats the recipe: choose with --rows. What is in output_dir
+already is not run again. Prints Markdown.
 
 Equal time compares settings only on a machine that does nothing else. On
 another one give --budget=--num_train_steps=15000, or --train_tokens where
@@ -52,7 +53,7 @@ class Row:
 
     flags: tuple[str, ...] = ()
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    sequence_format: str | None = None  # None: the recipe's
+    sequence_format: str | None = None  # None: that of all rows
     masks: str = "dynamic"  # or fixed, or fixed and packed
 
 
