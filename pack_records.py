@@ -82,6 +82,7 @@ def main() -> None:
     )
     if not record_schema.has_next_sentence(features):
         packed = record_schema.without_next_sentence(packed)
+    validate_records.check_one_kind(paths)
     validate_records.check_files(paths, features)
     num_records = num_rows = num_pieces = 0
     with (

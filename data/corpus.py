@@ -31,7 +31,7 @@ from bert_keras.data.fast_tokenization import BlockTokenizer
 from bert_keras.data.instances import Summary
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.tokenization import is_ideograph
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
 LEAST_SPAN_BYTES = 1 << 20  # so little that workers seldom wait for the last
@@ -69,6 +69,17 @@ class TextFormat:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "language", _with_rules(self.language))
+        if self.text_field != "text" and self.input_format != "jsonl":
+            raise InputError(
+                f"`text_field={self.text_field}` is for `input_format=jsonl`, "
+                f"and `input_format` is {self.input_format}; leave it out"
+            )
+        if self.language != "en" and self.input_format == "sentences":
+            raise InputError(
+                f"`language={self.language}` says how to cut text into "
+                "sentences, and `input_format=sentences` has one a line; leave "
+                "it out"
+            )
 
     @property
     def document_end(self) -> "re.Pattern[bytes]":
@@ -243,6 +254,8 @@ def find_spans(paths: Sequence[str]) -> list[FileSpan]:
     for path in paths:
         with files.reading(path):
             sizes.append(tf.io.gfile.stat(path).length)
+        if not sizes[-1]:
+            warn(f"{path} is empty")
     span_bytes = max(LEAST_SPAN_BYTES, -(-sum(sizes) // MAX_SPANS))
     spans: list[list[Stretch]] = []
     room = 0  # in the last of them

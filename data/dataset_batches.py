@@ -22,7 +22,13 @@ from bert_keras.data.record_schema import (
     unmasked_features,
     without_next_sentence,
 )
-from bert_keras.data.validate_records import Kind, kind_of
+from bert_keras.data.validate_records import (
+    MASKED_LM_WEIGHTS,
+    MAX_UNMASKED,
+    Kind,
+    kind_of,
+    masks_alone,
+)
 from bert_keras.errors import InputError, first_line
 
 REFUSE_STATE = 2  # of tf.data.experimental.ExternalStatePolicy
@@ -138,6 +144,37 @@ def _is_zero(node: Any) -> bool:
     )
 
 
+def check_masks(
+    dataset: tf.data.Dataset, features: tuple[Feature, ...]
+) -> None:
+    """Raises an InputError where masks are all that is trained on and none of
+    the first MAX_UNMASKED examples has one."""
+    if not masks_alone(features):
+        return
+    weights = dataset.map(lambda example: example[MASKED_LM_WEIGHTS])
+    found = weights.take(MAX_UNMASKED).as_numpy_iterator()
+    is_empty = True
+    for values in found:
+        if values.any():
+            return
+        is_empty = False
+    if not is_empty:
+        raise InputError(
+            f"nothing is masked in the first {MAX_UNMASKED:,} examples of the "
+            f"dataset, and masks are all that is trained on; expected "
+            f"{MASKED_LM_WEIGHTS} of 1 where a token is to be predicted"
+        )
+
+
+def _narrow(values: tf.Tensor, feature: Feature) -> tf.Tensor:
+    """The values of a feature, [length], in 32 bits. An id beyond them becomes
+    the largest, which no vocabulary has."""
+    kind = tf.int32 if feature.dtype == "int64" else tf.float32
+    if values.dtype == tf.int64:
+        values = tf.clip_by_value(values, tf.int32.min, tf.int32.max)
+    return tf.reshape(tf.cast(values, kind), [feature.length])
+
+
 class DatasetBatches(tf.train.experimental.PythonState):
     """Batches of a dataset's examples, which are begun anew where they end.
 
@@ -156,15 +193,10 @@ class DatasetBatches(tf.train.experimental.PythonState):
         masker: Masker | None = None,
     ):
         check_resumable(dataset)
+        check_masks(dataset, features)
 
         def row(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            kinds = {"int64": tf.int32, "float32": tf.float32}
-            return {
-                f.name: tf.reshape(
-                    tf.cast(example[f.name], kinds[f.dtype]), [f.length]
-                )
-                for f in features
-            }
+            return {f.name: _narrow(example[f.name], f) for f in features}
 
         rows = dataset.map(row).repeat()
         batches = rows.batch(batch_size, drop_remainder=True)

@@ -68,18 +68,21 @@ class MaskConfig:
         return round(1 - self.random_share / rest, 9) if rest else 0.0
 
 
-def mask_hint(length: int, config: MaskConfig) -> str | None:
+def mask_hint(
+    length: int, config: MaskConfig, argument: str = "masked_lm_prob"
+) -> str | None:
     """Says by how much `max_predictions_per_seq` cuts the masks, if it does.
 
     Args:
         length: max_seq_length.
+        argument: that has set `config.masked_lm_prob`.
     """
     most = config.max_predictions_per_seq
     wanted = round(config.masked_lm_prob * length)
     if most > 0.9 * wanted:
         return None
     return (
-        f"`masked_lm_prob={config.masked_lm_prob:g}` asks for {wanted} masked "
+        f"`{argument}={config.masked_lm_prob:g}` asks for {wanted} masked "
         f"tokens in a record of `max_seq_length={length}`, and "
         f"`max_predictions_per_seq={most}` leaves {most}, which is "
         f"{most / length:.1%} of it; `max_predictions_per_seq={wanted}` keeps "

@@ -120,20 +120,28 @@ def check_files(
     for path in paths:
         fault = find_fault(features, read_first(path), vocab_size)
         if fault:
-            kinds = name_kinds(paths)
-            raise InputError(
-                f"{kinds}: all files must be of one kind"
-                if kinds
-                else f"{path}, record 1: {fault}"
-            )
+            check_one_kind(paths)
+            raise InputError(f"{path}, record 1: {fault}")
+
+
+def check_one_kind(paths: Sequence[str]) -> None:
+    """Raises an InputError if the files' first records are of several
+    kinds."""
+    if kinds := name_kinds(paths):
+        raise InputError(f"{kinds}: all files must be of one kind")
+
+
+def masks_alone(features: Sequence[Feature]) -> bool:
+    """Whether records with such features are read for their masks alone."""
+    names = {feature.name for feature in features}
+    return MASKED_LM_WEIGHTS in names and NEXT_SENTENCE not in names
 
 
 def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
-    """Raises an InputError where records are read for their masks alone and
-    none of the first MAX_UNMASKED has one. A row without is all right: a short
+    """Raises an InputError where masks are all that is trained on and none of
+    the first MAX_UNMASKED records has one. A row without is all right: a short
     one may have no whole word to be masked."""
-    names = {feature.name for feature in features}
-    if MASKED_LM_WEIGHTS not in names or NEXT_SENTENCE in names:
+    if not masks_alone(features):
         return
     records = (
         decode(record, path, number)

@@ -19,7 +19,7 @@ from bert_keras.training.checkpoints import (
     saved_states,
     step_of,
 )
-from bert_keras.training.config import OptimizerConfig
+from bert_keras.training.config import Budget, OptimizerConfig
 from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
@@ -69,8 +69,10 @@ def fix_num_train_steps(
                 f"has {steps:,} steps; give another `output_dir` or, to train "
                 "for longer, `num_train_steps`"
             )
+        _check_warmup(trainer.folder, budget, optimizer, warmup)
     elif budget.decay_from is not None:
         step, warmup = branching_point(budget.decay_from, optimizer)
+        _check_warmup(budget.decay_from, budget, optimizer, warmup)
         steps = step + (optimizer.num_decay_steps or 0)
     else:
         if budget.train_hours is not None:
@@ -82,8 +84,8 @@ def fix_num_train_steps(
             steps = plan.loop.num_steps(value / tokens)
         if steps < 1:
             raise InputError(
-                f"`{name}={value}` is not enough for one step; "
-                "give more, or a smaller `train_batch_size`"
+                f"`{name}={value}` is not enough for one step; give more"
+                + ", or a smaller `train_batch_size`" * (name == "train_tokens")
             )
         warmup = optimizer.num_warmup_steps
         if not budget.keeps_warmup:
@@ -97,6 +99,18 @@ def fix_num_train_steps(
     )
     _check_decay(optimizer)
     return plan._replace(optimizer=optimizer)
+
+
+def _check_warmup(
+    folder: str, budget: Budget, optimizer: OptimizerConfig, warmup: int
+) -> None:
+    """Raises an InputError if another warm-up is asked for than that of the run
+    in `folder`."""
+    if budget.keeps_warmup and optimizer.num_warmup_steps != warmup:
+        raise InputError(
+            f"`num_warmup_steps` is {optimizer.num_warmup_steps} but was "
+            f"{warmup} when {folder} was begun; leave it out"
+        )
 
 
 def _check_decay(optimizer: OptimizerConfig) -> None:
@@ -201,13 +215,16 @@ def begin_branch(
     plan: "TrainingPlan",
     settings: Mapping[str, Any],
     may_write: bool,
-) -> None:
+) -> int:
     """Makes output_dir a run that resumes from `decay_from`, and decays.
 
     Args:
         settings: the branch's, which are those of `decay_from` but for its
             steps.
         may_write: whether the state may be copied to output_dir.
+
+    Returns:
+        The step that it resumes from.
     """
     source = plan.budget.decay_from
     assert source is not None
@@ -215,11 +232,12 @@ def begin_branch(
     others = {*STEPS, "init_checkpoint", "init_checkpoint's contents"}
     same = {k: x for k, x in settings.items() if k not in others}
     check_settings(source, began, same, {})
+    step = plan.optimizer.num_stable_steps
+    assert step is not None
     if may_write:
-        step = plan.optimizer.num_stable_steps
-        assert step is not None
         new = {name: settings.get(name) for name in STEPS}
         branch(
             source, trainer.folder, step, {**began, **new, "decay_from": source}
         )
         print(f"{trainer.folder}: a branch of {source} after step {step}")
+    return step

@@ -59,6 +59,14 @@ def optimizer_hints(
             "lower `num_warmup_steps` (in fine-tuning `warmup_proportion`) or "
             "train for longer"
         )
+    stable = config.num_stable_steps
+    if stable is not None and stable < warmup < steps:
+        hints.append(
+            f"the learning rate rises for {warmup:,} steps, and the decay "
+            f"begins after step {stable:,}: it never reaches "
+            f"{config.learning_rate}; lower `num_warmup_steps` or "
+            "`num_decay_steps`"
+        )
     # Until then the mean of squared gradients is far too small, and so the
     # updates too large.
     memory = round(1.0 / (1.0 - config.adam_beta_2))

@@ -11,6 +11,7 @@ from typing import Any
 
 from bert_keras.modeling.cost import Rows, step_flop, training_memory
 from bert_keras.tasks.budget import fix_num_train_steps
+from bert_keras.tasks.distillation.teacher import Distilled
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.trainer import (
     DataSize,
@@ -37,10 +38,10 @@ def report(task: Task, context: RunContext, seed: int) -> None:
         trainer = Trainer(task, context, seed)
         plan = fix_num_train_steps(trainer, task.plan(trainer))
         settings = settings_of(context, plan)
-        trainer.begin_or_resume(plan, settings, may_write=False)
+        done = trainer.begin_or_resume(plan, settings, may_write=False)
         if saved_states(trainer.folder):
             trainer.restore_state()
-        entries = _training(trainer, plan, size)
+        entries = _training(trainer, plan, size, done)
     else:
         trainer = Trainer(task, context, seed)
         trainer.restore()
@@ -66,10 +67,10 @@ def _num_parameters(trainer: Trainer) -> tuple[int, int]:
 
 
 def _training(
-    trainer: Trainer, plan: TrainingPlan, size: DataSize
+    trainer: Trainer, plan: TrainingPlan, size: DataSize, done: int
 ) -> dict[str, str]:
-    """Data, steps, memory and operations."""
-    done, steps = trainer.step, plan.optimizer.num_train_steps
+    """Data, steps, of which some may be done, memory and operations."""
+    steps = plan.optimizer.num_train_steps
     batch = plan.source.batch(max(done, plan.loop.batch_ramp_steps or 0))
     # Rows that are packed step by step are counted as if they were padded.
     each_row = "first_positions" if "first_positions" in batch else "input_ids"
@@ -103,16 +104,18 @@ def _training(
             f"{number / _num_parameters(trainer)[0]:,.2f} for each parameter"
         )
     flop = step_flop(config, rows, run.num_frozen_layers, run.recompute)
+    apart = ", without the teacher" * isinstance(trainer.model, Distilled)
     return {
         "data": size.description,
         "steps": f"{steps:,} of {rows.number:,} examples, "
         f"{whole * rows.number / size.num_rows:.2f} epochs; "
         f"{min(done, steps):,} are done",
         **tokens,
-        "memory": f"about {sum(memory.values()) / MIB:,.1f} MiB a device: "
+        "memory": f"about {sum(memory.values()) / MIB:,.1f} MiB a device"
+        f"{apart}: "
         + ", ".join(f"{name} {x / MIB:,.1f}" for name, x in memory.items()),
         "operations": f"about {flop / 1e9:,.3f} GFLOP a step, "
-        f"{flop * whole / 1e15:,.3f} PFLOP in all",
+        f"{flop * whole / 1e15:,.3f} PFLOP in all{apart}",
     }
 
 

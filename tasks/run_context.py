@@ -154,25 +154,28 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
         config = BertConfig.from_json_file(path)
     else:
         fault = "the model's config is not known"
+        advice = (
+            "give `bert_config_file`, `model_size` with `vocab_file`, or an "
+            "`init_checkpoint` with a bert_config.json beside it"
+        )
         if given := run.init_checkpoint:
             is_there = any(map(files.exists, (given, f"{given}.index")))
-            fault = f"`init_checkpoint={given}` " + (
-                "has no bert_config.json or config.json beside it"
-                if is_there
-                else "does not exist"
-            )
-        raise InputError(
-            f"{fault}; give `bert_config_file`, `model_size` with "
-            "`vocab_file`, or an `init_checkpoint` with a bert_config.json "
-            "beside it"
-        )
+            fault = f"`init_checkpoint={given}` does not exist"
+            advice = "expected a model folder or a checkpoint"
+            if is_there:
+                fault = (
+                    f"`init_checkpoint={given}` has no bert_config.json or "
+                    "config.json beside it"
+                )
+                advice = "put it there, or name it (bert_config_file)"
+        raise InputError(f"{fault}; {advice}")
     if run.direction:
         config = dataclasses.replace(config, direction=run.direction)
     if max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"`max_seq_length` is {max_seq_length} but the config's "
             f"max_position_embeddings is {config.max_position_embeddings}; "
-            "shorten it or change `bert_config_file`"
+            "shorten it, or take a model with more positions"
         )
     check_config(config, run.init_checkpoint)
     check_second(config, run.init_checkpoint, run.second_init_checkpoint)

@@ -260,6 +260,9 @@ def made_of(context: RunContext) -> dict[str, Any]:
     found, tokenizer = context.tokenizer, {}
     if found is not None:
         tokenizer = found.settings.to_json()
+        if found.special_tokens.is_byte_level:  # which has no other settings
+            names = "add_prefix_space", "added_tokens"
+            tokenizer = {name: tokenizer[name] for name in names}
     elif context.run.tokenizer.do_lower_case is not None:
         tokenizer = {"do_lower_case": context.run.tokenizer.do_lower_case}
     config = context.config.to_dict()
@@ -268,6 +271,20 @@ def made_of(context: RunContext) -> dict[str, Any]:
         "vocab_file": found and vocabulary_digest(found.vocab),
         **tokenizer,
     }
+
+
+def _without_new_tokenizer(
+    settings: dict[str, Any], began: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings to compare: a run that was begun without a vocabulary may
+    have got one since."""
+    if began.get("vocab_file", "") is not None:
+        return settings
+    new = {
+        "vocab_file",
+        *(f.name for f in dataclasses.fields(TokenizerSettings)),
+    }
+    return {name: x for name, x in settings.items() if name not in new}
 
 
 def settings_of(context: RunContext, plan: TrainingPlan) -> dict[str, Any]:
@@ -459,22 +476,26 @@ class Trainer:
 
     def begin_or_resume(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
-    ) -> None:
+    ) -> int:
         """Begins a run, from `init_checkpoint` if given, or checks the settings
         of one that resumes, whose state `training.loop.train` will read.
 
         Args:
             settings: what `settings_of` says of the plan.
             may_write: whether output_dir may change.
+
+        Returns:
+            The number of steps that are done.
         """
+        done = 0
         if not saved_states(self.folder):
             if may_write and not is_begun(self.folder):
                 logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
                 self.results.move([*logs, BEST_JSON])  # somebody's own
             if plan.budget.decay_from:
-                budget.begin_branch(self, plan, settings, may_write)
+                done = budget.begin_branch(self, plan, settings, may_write)
         if saved_states(self.folder):  # a branch has one, too
-            self._prepare_to_resume(plan.optimizer, settings, may_write)
+            done = self._prepare_to_resume(plan.optimizer, settings, may_write)
         else:
             if self.run.init_checkpoint:
                 self.load_start(self.run.init_checkpoint)
@@ -484,15 +505,17 @@ class Trainer:
         if self.devices.host.is_chief:
             for note in plan.notes:
                 print(note)
-        hints = optimizer_hints(plan.optimizer, plan.begins_at_random)
-        for hint in (*hints, *plan.hints):
+        is_random = plan.begins_at_random and not done
+        for hint in (*optimizer_hints(plan.optimizer, is_random), *plan.hints):
             warn(hint)
+        return done
 
     def _prepare_to_resume(
         self, config: OptimizerConfig, settings: dict[str, Any], may_write: bool
-    ) -> None:
+    ) -> int:
         """Compares the settings with those that the run was begun with; goes
-        back to the step before wsd's decay if the run is lengthened."""
+        back to the step before wsd's decay if the run is lengthened. Returns
+        the step to resume from."""
         began = read_settings(self.folder)
         if began:  # perhaps by an earlier version, which stored less
             began = {"batch_ramp_steps": None, **began}
@@ -509,9 +532,8 @@ class Trainer:
             left_out = "init_checkpoint", "init_checkpoint's contents"
             settings = {k: x for k, x in settings.items() if k not in left_out}
         if began:
-            for notice in check_settings(
-                self.folder, began, settings, MAY_CHANGE
-            ):
+            known = _without_new_tokenizer(settings, began)
+            for notice in check_settings(self.folder, began, known, MAY_CHANGE):
                 print(with_flags(notice))
         steps = [step_of(state) for state in saved_states(self.folder)]
         newest = steps[0]
@@ -527,9 +549,10 @@ class Trainer:
                     self.results.move([EVAL_LOG])  # first: a kill may follow
                     self.best.forget_seen()
                 go_back(self.folder, stable)
-                newest = stable
+            newest = stable
         if may_write and newest < config.num_train_steps:  # it resumes
             write_settings(self.folder, {**began, **settings})
+        return newest
 
     def _stable_step(
         self, config: OptimizerConfig, began: Mapping[str, Any], newest: int
@@ -627,7 +650,8 @@ class Trainer:
     def restore_state(self) -> None:
         """Loads the weights of output_dir's newest state."""
         began = read_settings(self.folder)
-        check_settings(self.folder, began, made_of(self.context), {})
+        known = _without_new_tokenizer(made_of(self.context), began)
+        check_settings(self.folder, began, known, {})
         weights = [v.value for v in self.model.weights]
         state = TrainingState(self.folder, {"weights": weights}, 1, False)
         self._has_weights_of(state.restore())

@@ -16,13 +16,16 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.record_schema import Feature
+from bert_keras.data.record_schema import NEXT_SENTENCE, Feature
 from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.errors import InputError
 
 NUM_MEASURED = 5000  # records
 FILLED = "input_mask", "sequence_numbers", "input_ids"  # the first that is here
-MEASURED = {*FILLED, "masked_lm_ids", "masked_lm_weights"}
+MEASURED = {
+    *FILLED, "masked_lm_ids", "masked_lm_weights", NEXT_SENTENCE,
+    "next_sentence_weights",
+}  # fmt: skip
 WINDOW = 1000  # steps, of which two in a row are compared
 STEPS_BETWEEN_LOOKS = 500
 FLAT = 0.01  # change of the mean loss from window to window
@@ -91,6 +94,17 @@ def answers(
         return found["masked_lm_ids"][found["masked_lm_weights"] > 0]
     ids = found.get("input_ids", np.array([], int))
     return ids[~np.isin(ids, [*never_masked])]
+
+
+def labels(found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The labels of next sentences, [N], without those of padding.
+
+    Args:
+        found: as `first_records` gives it.
+    """
+    values = found[NEXT_SENTENCE]
+    weights = found.get("next_sentence_weights", np.ones(values.shape))
+    return values[weights > 0]
 
 
 def guessing(

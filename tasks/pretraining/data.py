@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras import files
@@ -152,10 +153,11 @@ def names_of_files(argument: str, names: Any) -> str:
         names = [path_of(name) for name in names]
         if all(isinstance(name, str) for name in names):
             return ",".join(names)
-    if not isinstance(names, str):
+    if not isinstance(names, str) or not names:
+        found = "empty" if names == "" else f"a {type(names).__name__}"
         raise InputError(
-            f"`{argument}` is a {type(names).__name__}; expected names of "
-            "files: a string, a pathlib.Path or a list of these"
+            f"`{argument}` is {found}; expected names of files: a string, a "
+            "pathlib.Path or a list of these"
         )
     return names
 
@@ -297,6 +299,12 @@ def write_records(
             is_googles,
         ):
             warn(hint)
+        for path in outputs:
+            if not tf.io.gfile.stat(path).length:
+                warn(
+                    f"{path} has no record, as the text gives too few for all "
+                    "of `output_file`; name fewer files"
+                )
     return summary
 
 

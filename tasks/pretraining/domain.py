@@ -31,7 +31,11 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.errors import InputError, warn
 from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.data import make_records
-from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
+from bert_keras.tasks.pretraining.task import (
+    PretrainingConfig,
+    PretrainingTask,
+    warn_of_shared,
+)
 from bert_keras.tasks.pretraining.training import pretrain
 from bert_keras.tasks.python_training import as_before, one_training
 from bert_keras.tasks.results import Results
@@ -43,7 +47,11 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer, refuse_other_kind
-from bert_keras.training.checkpoints import read_settings, saved_states
+from bert_keras.training.checkpoints import (
+    read_settings,
+    saved_states,
+    step_of,
+)
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -90,6 +98,12 @@ def pretrain_domain(
             "`num_train_steps`"
         )
     refuse_other_kind(output_dir, True)
+    mark = os.path.join(output_dir, WORK, MADE_OF)
+    if saved_states(output_dir) and not files.exists(mark):
+        raise InputError(
+            f"`output_dir={output_dir}` has a run of another command; name "
+            "another folder"
+        )
     if steps := settings.get("num_train_steps"):
         # that of the run that resumes, if any, which may be lengthened
         began = read_settings(output_dir)
@@ -113,8 +127,11 @@ def pretrain_domain(
         inputs["general_file"] = text_files.expand_patterns(
             given, "general_file"
         )
+    text_format = TextFormat(config.input_format, config.text_field)
     for paths in inputs.values():
-        TextFormat(config.input_format, config.text_field).check(paths)
+        text_format.check(paths)
+    general = inputs.get("general_file", [])
+    warn_of_shared(inputs["input_file"], general_file=general)
     written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
     files.refuse_inputs("output_dir", output_dir, written, **inputs)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
@@ -159,7 +176,9 @@ def pretrain_domain(
         found = {"before": before, "after": _by_text(trained.metrics)}
         report = _report(found)
         files.write_whole(os.path.join(output_dir, REPORT), report.encode())
-        _draw(trained.history, found, os.path.join(output_dir, PICTURE))
+        since = files.read_json(mark)["general_since"]
+        picture = os.path.join(output_dir, PICTURE)
+        _draw(trained.history, found, since, picture)
         return report
 
 
@@ -216,7 +235,10 @@ def _texts(
         if others or name == "general" and changed:
             records = os.path.join(work, f"{name}.tfrecord")
             work_folder.discard(work_folder.path_beside(records))
-    files.write_json(mark, made_of)
+    general_since = was_made_of.get("general_since", 0)
+    if "general_file" in changed:
+        general_since = max([0, *map(step_of, saved_states(output_dir))])
+    files.write_json(mark, made_of | {"general_since": general_since})
     if config.general_file:
         texts["general"] = config.general_file
     return texts
@@ -340,7 +362,8 @@ def _documents(
                     raise InputError(
                         f"{path}, line {number} {error}"
                     ) from error
-                yield text, line.rstrip("\n")
+                if text.strip():
+                    yield text, line.rstrip("\n")
 
 
 def _scores(
@@ -411,10 +434,15 @@ def _report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 def _draw(
     history: Sequence[Mapping[str, float]],
     found: Mapping[str, Mapping[str, Mapping[str, float]]],
+    general_since: int,
     path: str,
 ) -> None:
     """The masked loss in training, and on held-out and general text before and
-    on the way."""
+    on the way.
+
+    Args:
+        general_since: the step from which on this general text is evaluated.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -426,12 +454,17 @@ def _draw(
     losses = [line["masked_lm_loss"] for line in history]
     axes.plot(steps, losses, lw=0.5, label="training")
     on_the_way = {
-        "held_out": "eval_masked_lm_loss",
-        "general": "eval_general_masked_lm_loss",
+        "held_out": ("eval_masked_lm_loss", 0),
+        "general": ("eval_general_masked_lm_loss", general_since),
     }
     for text, before in found["before"].items():
-        name, points = on_the_way[text], [(0.0, before["masked_lm_loss"])]
-        points += [(x["step"], x[name]) for x in history if name in x]
+        name, since = on_the_way[text]
+        points = [(0.0, before["masked_lm_loss"])]
+        points += [
+            (x["step"], x[name])
+            for x in history
+            if name in x and x["step"] > since
+        ]
         axes.plot(*zip(*points, strict=True), "o-", label=NAMES[text])
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)

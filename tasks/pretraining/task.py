@@ -7,8 +7,8 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 import contextlib
 import dataclasses
 import itertools
-import math
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from bert_keras.data.record_schema import (
     has_next_sentence,
     without_next_sentence,
 )
+from bert_keras.data.tfrecords import read_records
 from bert_keras.data.tokenizer_folder import VOCABULARIES
 from bert_keras.errors import (
     InputError,
@@ -163,17 +164,9 @@ def open_records(
         general = text_files.expand_patterns(
             config.general_eval_file, "general_eval_file"
         )
-    shared = [
-        path
-        for path in held_out
-        if config.eval_file and any(files.are_same(path, x) for x in train)
-    ]
-    if shared and run.do_train:
-        warn(
-            f"{shared[0]} is among the files of `input_file` and of "
-            "`eval_file`: scores on what is trained on say little about new "
-            "text"
-        )
+    evaluated = {"eval_file": held_out} if config.eval_file else {}
+    if run.do_train:
+        warn_of_shared(train, **evaluated, general_eval_file=general)
     if dataset is None:
         features = _features_of_files(train, config, model_config, devices)
     else:
@@ -189,8 +182,24 @@ def open_records(
         inputs.paths, features, vocab_size=model_config.vocab_size
     )
     if train:
+        if config.next_sentence_prediction is not False:
+            validate_records.check_one_kind(inputs.train)
         validate_records.check_masks(inputs.train, features)
     return inputs
+
+
+def warn_of_shared(train: Sequence[str], **others: Sequence[str]) -> None:
+    """Warns of files that are trained on and among the `others`, by argument,
+    that are evaluated."""
+    for argument, paths in others.items():
+        for path in paths:
+            if any(files.are_same(path, x) for x in train):
+                warn(
+                    f"{path} is among the files of `input_file` and of "
+                    f"`{argument}`: scores on what is trained on say little "
+                    "about new text"
+                )
+                break
 
 
 def _features_of_files(
@@ -288,6 +297,12 @@ def check_direction(
             f"`{mask_flags[0]}` is for masks, and nothing is masked where a "
             f"model reads in one direction ({direction}); leave it out"
         )
+
+
+def _reason(error: Exception) -> str:
+    """What TensorFlow says is wrong, without where."""
+    failed = re.search(r"assertion failed: (.*)", str(error))
+    return failed[1] if failed else first_line(error)
 
 
 def _never_masked(masker: Masker | None) -> set[int]:
@@ -485,23 +500,37 @@ class PretrainingTask(Task):
             percent = 100 * masker.config.masked_lm_prob
             in_words = ", whole words" * masker.config.do_whole_word_mask
             notes.append(f"masking {percent:.4g}% of the tokens{in_words}")
-            if hint := mask_hint(config.max_seq_length, masker.config):
-                hints.append(hint)
+            hints += self._mask_hints()
         if self.is_causal:
             return hints, notes, None
         ids, guess = advice.answers(found, _never_masked(masker)), None
         if ids.size:
             loss, guess = advice.guessing(ids)
-            # Guessing whether B follows A costs log 2 more.
-            total = loss + math.log(2.0) * inputs.have_pairs
+            total, end = loss, ""
+            if inputs.have_pairs:
+                pair_loss, pair_guess = advice.guessing(advice.labels(found))
+                total, end = loss + pair_loss, f", nsp_acc {pair_guess:.4f}"
             notes.append(
                 f"guessing by frequency alone: loss {total:.2f}, mlm_loss "
-                f"{loss:.2f}, mlm_acc {guess:.4f}"
+                f"{loss:.2f}, mlm_acc {guess:.4f}{end}"
             )
         watch = advice.PlateauWatch(
             guess, config.optimizer.bias_correction, self.begins_at_random
         )
         return hints, notes, watch
+
+    def _mask_hints(self) -> list[str]:
+        """Sentences on masks, drawn in training or in evaluation, that are
+        fewer than asked for."""
+        config, hints = self.config, []
+        shares = {"masked_lm_prob": config.masks.masked_lm_prob}
+        if config.eval_masked_lm_prob is not None:
+            shares["eval_masked_lm_prob"] = config.eval_masked_lm_prob
+        for argument, share in shares.items():
+            masks = dataclasses.replace(config.masks, masked_lm_prob=share)
+            if hint := mask_hint(config.max_seq_length, masks, argument):
+                hints.append(hint)
+        return hints
 
     def _batch_size(self, step: int) -> int:
         """Rows of the batch that follows `step` finished ones."""
@@ -512,24 +541,26 @@ class PretrainingTask(Task):
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """On the held-out records; on general ones, if there are some, too,
         with "general_" before the names of those metrics."""
-        self.num_evaluated = 0  # batches
-
-        def counted() -> Iterator[Any]:
-            batches = self._evaluation_batches(trainer, self.inputs.held_out)
-            for batch in batches:
-                self.num_evaluated += 1
-                yield batch
-
-        found = trainer.evaluation(counted())
-        if self.num_evaluated == self.config.max_eval_steps:
-            number = self.num_evaluated * self.config.eval_batch_size
-            steps = f"`max_eval_steps={self.num_evaluated}`"
-            say_once(f"evaluates the first {number:,} records, as {steps} says")
-        if self.inputs.general:
-            general = self._evaluation_batches(trainer, self.inputs.general)
-            for name, value in trainer.evaluation(general).items():
-                found[f"general_{name}"] = value
+        found = {}
+        texts = {"": self.inputs.held_out, "general_": self.inputs.general}
+        for prefix, paths in texts.items():
+            if paths:
+                self._say_how_many(paths)
+                batches = self._evaluation_batches(trainer, paths)
+                for name, value in trainer.evaluation(batches).items():
+                    found[f"{prefix}{name}"] = value
         return found
+
+    def _say_how_many(self, paths: Sequence[str]) -> None:
+        """Says how many records are evaluated where not all are."""
+        steps, size = self.config.max_eval_steps, self.config.eval_batch_size
+        records = itertools.chain.from_iterable(map(read_records, paths))
+        if next(itertools.islice(records, steps * size, None), None):
+            say_once(
+                f"evaluates the first {steps * size:,} records of "
+                f"{','.join(paths)} (max_eval_steps={steps}, "
+                f"eval_batch_size={size})"
+            )
 
     def samples(self, trainer: Trainer) -> str:
         """The first held-out records: [sat] was predicted where "sat" was
@@ -591,6 +622,9 @@ class PretrainingTask(Task):
                     "about new text"
                 )
             print(with_flags(f"{text}; give `eval_file` for other records"))
+        if not (trainer.run.do_train or self.inputs.have_masks):
+            for hint in self._mask_hints():
+                warn(hint)
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
         if not self.is_causal:
@@ -624,7 +658,7 @@ class PretrainingTask(Task):
             if inputs.dataset is not None:
                 raise InputError(
                     "an example of the dataset cannot be used: "
-                    f"{first_line(error)}"
+                    f"{_reason(error)}"
                 ) from error
             print("looking for a damaged record", file=sys.stderr)
             damage = validate_records.find_damage(

@@ -10,6 +10,7 @@ from bert_keras.data.record_schema import (
     packed_features,
     pretraining_features,
     unmasked_features,
+    without_next_sentence,
 )
 from bert_keras.data.tfrecords import (
     RecordWriter,
@@ -148,6 +149,12 @@ def test_bad_input_is_a_sentence(
     values = {f.name: [3] * f.length for f in features}
     with RecordWriter([unmasked]) as writer:
         writer.write(encode(features, values))
+    no_pairs = str(tmp_path / "no_pairs")
+    table = without_next_sentence(
+        pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    )
+    with RecordWriter([no_pairs]) as writer:
+        writer.write(encode(table, {f.name: [1] * f.length for f in table}))
     common = [
         f"--input_file={tiny_records}",
         f"--output_file={tmp_path}/out",
@@ -162,6 +169,10 @@ def test_bad_input_is_a_sentence(
         ([f"--input_file={packed}"], f"{packed} is packed already"),
         ([f"--input_file={unmasked}"], "make them without --dynamic_masking"),
         ([f"--output_file={packed}/out"], f"--output_file={packed}/out"),
+        (
+            [f"--input_file={no_pairs},{tiny_records}"],
+            f"{no_pairs} holds records with masks that have no next_sentence",
+        ),
     ]
     for extra, named in cases:
         assert named in fails_with("pack_records.py", *common, *extra)

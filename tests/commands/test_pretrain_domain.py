@@ -19,7 +19,7 @@ from bert_keras.tasks.pretraining.domain import (
     _split,
     pretrain_domain,
 )
-from tests.conftest import GOLDEN, fails_with, forked
+from tests.conftest import GOLDEN, fails_with, forked, well_ended
 
 MODEL = GOLDEN / "tiny_bert"
 VOCAB = f"--vocab_file={GOLDEN / 'tiny_vocab.txt'}"
@@ -103,6 +103,13 @@ def test_a_model_learns_a_domain_and_says_so(
     again = forked("pretrain_domain.py", *args)
     assert "has all of its 30 training steps already" in again
     assert (out / "report.md").read_text() == report
+    # other general text, from the next step on
+    made_of = out / "domain_data" / ".made_of.json"
+    assert json.loads(made_of.read_text())["general_since"] == 0
+    args[1] = f"--general_file={texts['domain']}"
+    ended = well_ended("pretrain_domain.py", *args, "--num_train_steps=31")
+    assert "of --input_file and of --general_file" in ended.errors
+    assert json.loads(made_of.read_text())["general_since"] == 30
     kept = (out / "domain_data" / "train.txt").read_bytes()
     args[0] = f"--input_file={texts['general']}"
     sentence = fails_with("pretrain_domain.py", *args)
@@ -225,6 +232,27 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
         lengths,
     )
     assert f"{lines}, line 1 looks like JSON" in sentence
+    sentence = fails_with(
+        "pretrain_domain.py",
+        *args,
+        whole,
+        "--num_train_steps=2",
+        "--max_seq_length=512",
+    )
+    assert "take a model with more positions" in sentence
+    others = tmp_path / "others"
+    (others / "training_state").mkdir(parents=True)
+    (others / "training_state" / "step-3.index").write_text("")
+    sentence = fails_with(
+        "pretrain_domain.py",
+        *args,
+        f"--output_dir={others}",
+        whole,
+        "--num_train_steps=2",
+        lengths,
+    )
+    assert f"--output_dir={others} has a run of another command" in sentence
+    assert not (others / WORK).exists()
 
 
 def parts_of(
@@ -259,6 +287,10 @@ def test_no_document_is_both_trained_on_and_held_out(
     parts_of("\n".join(lines), tmp_path, input_format="jsonl")
     kept = (tmp_path / "train.txt").read_text().splitlines()
     assert kept == [lines[0], lines[2], lines[3]]
+    assert (tmp_path / "held_out.txt").read_text() == f"{lines[1]}\n"
+    # a document without text is none
+    empty = json.dumps({"text": " \n"})
+    parts_of("\n".join([empty, *lines]), tmp_path, input_format="jsonl")
     assert (tmp_path / "held_out.txt").read_text() == f"{lines[1]}\n"
 
 

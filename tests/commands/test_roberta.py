@@ -185,7 +185,7 @@ def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
     assert any("!</s>It's the " in row for row in rows)  # the next document
     assert any("! It's the " in row for row in rows)  # the next sentence
     assert "no masks: they are drawn when it is read" in shown
-    output = forked(
+    args = [
         "run_pretraining.py",
         "--do_train",
         "--do_eval",
@@ -194,12 +194,14 @@ def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
         f"--vocab_file={VOCABULARY}",
         f"--output_dir={tmp_path}/out",
         "--train_batch_size=7",
-        "--num_train_steps=2",
         "--adam_beta_2=0.98",
         *lengths,
-    )
+    ]
+    output = forked(*args, "--num_train_steps=2")
     assert "masked_lm_loss = " in output
     assert "next_sentence_loss" not in output
+    longer = forked(*args, "--num_train_steps=3")
+    assert "global_step = 3" in longer
     for name in ("vocab.json", "merges.txt", "bert_model.ckpt.index"):
         assert (tmp_path / "out" / name).is_file()
 

@@ -306,7 +306,7 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
         *SHAPE,
         "--train_batch_size=6",
         "--num_train_steps=3",
-        "--eval_masked_lm_prob=0.3",
+        "--eval_masked_lm_prob=0.5",
         f"--eval_file={tmp_path}/records",
         "--eval_steps=3",
     ]
@@ -316,8 +316,9 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     args += [f"--vocab_file={vocab_file}", "--masked_lm_prob=0.6"]
     run = well_ended("run_pretraining.py", *args, "--do_whole_word_mask")
     assert "masking 60% of the tokens, whole words\n" in run.output
-    hint = "WARNING: --masked_lm_prob=0.6 asks for "  # and gets fewer
-    assert hint in run.errors
+    for flag in ("masked_lm_prob=0.6", "eval_masked_lm_prob=0.5"):
+        hint = f"WARNING: --{flag} asks for "  # and gets fewer
+        assert hint in run.errors
     losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
     assert len(losses) == 3
     assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)

@@ -101,6 +101,19 @@ def test_two_processes_make_the_same(
     assert 400 < num_records < 3000
 
 
+def test_a_file_without_records_is_told(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the old captain\nsaw the sea\n\na storm\nblew\n")
+    names = [f"{number}.tfrecord" for number in range(9)]
+    given = flags(text, tmp_path, *names)
+    for sampler in ("vectorized", "google"):
+        args = [*given[:-1], "--dupe_factor=1", f"--sampler={sampler}"]
+        said = well_ended(SCRIPT, *args).errors
+        empty = [x for x in names if not (tmp_path / x).stat().st_size]
+        assert len(empty) > 4
+        assert said.count(" has no record, as the text gives") == len(empty)
+
+
 @pytest.mark.parametrize("moment", ["span-2.json", "part-3.json"])
 def test_a_killed_run_goes_on(
     text: Path,

@@ -286,6 +286,30 @@ def test_a_language_without_rules(language: str) -> None:
         TextFormat(language=language)
 
 
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"text_field": "body"}, "`text_field=body` is for `input_format=json"),
+        ({"language": "de"}, "`input_format=sentences` has one a line"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(
+    settings: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        TextFormat(**settings)
+
+
+def test_an_empty_file_among_others_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / name) for name in ("full", "empty")]
+    Path(paths[0]).write_text("Some text.\n")
+    Path(paths[1]).touch()
+    assert len(corpus.find_spans(paths)) == 1
+    assert capsys.readouterr().err == f"WARNING: {paths[1]} is empty\n"
+
+
 def test_languages_have_rules_of_their_own() -> None:
     cut = corpus.CUT_IN_ENGLISH
     like_english = [
@@ -294,7 +318,10 @@ def test_languages_have_rules_of_their_own() -> None:
         if sentencex.segment(language, "".join(cut)) == cut
     ]
     assert like_english == ["en", "zh"]
-    kept = [TextFormat(language=each).language for each in corpus.LANGUAGES]
+    kept = [
+        TextFormat("paragraphs", language=each).language
+        for each in corpus.LANGUAGES
+    ]
     assert tuple(kept) == corpus.LANGUAGES
 
 

@@ -168,3 +168,9 @@ def test_masks_that_are_cut(changes: dict[str, int], left: str | None) -> None:
     config = InstanceConfig(**changes)  # type: ignore[arg-type]
     hint = mask_hint(config.max_seq_length, config)
     assert hint is None if left is None else hint and left in hint
+
+
+def test_masks_that_are_cut_are_those_of_an_argument() -> None:
+    config = InstanceConfig(max_seq_length=512)
+    hint = mask_hint(512, config, "eval_masked_lm_prob")
+    assert hint and hint.startswith("`eval_masked_lm_prob=0.15` asks for 77")

@@ -12,6 +12,21 @@ def test_a_warm_up_that_is_longer_than_the_run() -> None:
     assert optimizer_hints(long, begins_at_random=True) == []
 
 
+def test_a_warm_up_that_reaches_into_the_decay() -> None:
+    def hints(warmup: int) -> list[str]:
+        config = OptimizerConfig(
+            num_train_steps=100,
+            num_warmup_steps=warmup,
+            learning_rate_schedule="wsd",
+            num_decay_steps=60,
+        )
+        return optimizer_hints(config, begins_at_random=False)
+
+    [hint] = hints(41)
+    assert "decay begins after step 40: it never reaches 5e-05" in hint
+    assert hints(40) == []
+
+
 def test_a_warm_up_that_is_short_for_adam() -> None:
     def hints(warmup: int, at_random: bool = True, **settings: object) -> int:
         config = OptimizerConfig(

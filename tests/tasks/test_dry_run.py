@@ -68,6 +68,16 @@ def test_pretraining_from_nothing(
     assert "rises for 47 steps and the run has only 47" in ended.errors
 
 
+def test_a_teacher_is_not_counted(tiny_records: str, tmp_path: Path) -> None:
+    teacher = GOLDEN / "tiny_bert"
+    config = str(teacher / "bert_config.json")
+    args = pretraining(config, tiny_records, tmp_path)
+    del args[3]  # the student has the teacher's
+    entries = table(forked(*args, f"--teacher_model_dir={teacher}"))
+    assert " a device, without the teacher: " in entries["memory"]
+    assert entries["operations"].endswith(" in all, without the teacher")
+
+
 def test_what_does_not_fit_is_said(
     config_file: str, tiny_records: str, tmp_path: Path
 ) -> None:

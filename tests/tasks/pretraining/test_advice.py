@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.record_schema import (
+    NEXT_SENTENCE,
     pretraining_features,
     unmasked_features,
 )
@@ -17,6 +18,7 @@ from bert_keras.tasks.pretraining.advice import (
     answers,
     first_records,
     guessing,
+    labels,
 )
 from bert_keras.training.monitor import Progress
 from tests.conftest import NUM_PREDICTIONS, SEQ_LENGTH, tiny_record
@@ -72,6 +74,16 @@ def test_damaged_records_and_a_dataset_have_no_answers(tmp_path: Path) -> None:
         writer.write(b"no example")
     assert first_records(unmasked_features(7), [path]) == {}
     assert answers({}, set()).size == 0
+
+
+def test_labels_of_next_sentences_without_padding() -> None:
+    found = {NEXT_SENTENCE: np.array([[1], [0]])}
+    assert labels(found).tolist() == [1, 0]
+    found = {
+        NEXT_SENTENCE: np.array([[1, 0, 0], [1, 1, 0]]),
+        "next_sentence_weights": np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
+    }
+    assert labels(found).tolist() == [1, 0, 1, 1]
 
 
 def warnings(

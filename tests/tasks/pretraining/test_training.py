@@ -491,8 +491,22 @@ def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
         (noise, "state cannot be saved (RandomUniform is stateful)"),
         (examples(records, seed=None), "give `shuffle`"),
         (good.take(0), "the dataset is empty; expected examples"),
-        (change("input_ids", lambda x: x + 10**6), "example of the dataset"),
-        (change("input_ids", lambda x: x - 10**6), "example of the dataset"),
+        (change("input_ids", lambda x: x + 10**6), "used: [input_ids] ["),
+        (change("input_ids", lambda x: x - 10**6), "used: [input_ids] ["),
+        # its lower 32 bits are an id
+        (
+            change("input_ids", lambda x: tf.cast(x, tf.int64) + 2**32),
+            "used: [input_ids] [",
+        ),
+        (
+            drop("next_sentence_labels").map(
+                lambda row: {
+                    **row,
+                    "masked_lm_weights": 0 * row["masked_lm_weights"],
+                }
+            ),
+            "nothing is masked in the first 1,000 examples of the dataset",
+        ),
     )
     for i, (dataset, sentence) in enumerate(cases):
         with pytest.raises(InputError) as caught:
@@ -523,6 +537,15 @@ def test_pretraining_that_cannot_begin_is_refused(
         bert_keras.pretrain(records, tmp_path / "run", dry_run=True, **SHORT)
     with pytest.raises(InputError, match="`records` is a list; expected names"):
         bert_keras.pretrain([], tmp_path / "run", **SHORT)
+    with pytest.raises(InputError, match="`evaluation` is empty; expected"):
+        bert_keras.pretrain(records, tmp_path / "run", evaluation="", **SHORT)
+    # their order does not decide whether next sentences are learnt
+    no_pairs = tmp_path / "no_pairs.tfrecord"
+    form = {"sequence_format": "full_sentences", "num_workers": 1}
+    bert_keras.make_records(CORPUS, no_pairs, VOCAB, **form, **LENGTHS)
+    for files in ([records, no_pairs], [no_pairs, records]):
+        with pytest.raises(InputError, match="all files must be of one kind"):
+            bert_keras.pretrain(files, tmp_path / "run", **SHORT)
 
 
 def test_a_vocabulary_that_has_changed_is_read_again(tmp_path: Path) -> None:
@@ -558,6 +581,17 @@ def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
     assert [line["step"] for line in longer.history] == [*range(1, 10)]
     settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
     del settings["init_checkpoint"]
+    flags = [f"--{k}={x}" for k, x in {**settings, **WSD}.items()]
+    config = GOLDEN / "tiny_bert" / "bert_config.json"
+    flags += [f"--input_file={records}", f"--bert_config_file={config}"]
+    for given, done in (
+        ([f"--output_dir={branch}", f"--decay_from={long}"], 6),
+        ([f"--output_dir={long}", "--num_train_steps=12"], 6),
+    ):
+        said = forked(
+            "run_pretraining.py", "--do_train", "--dry_run", *flags, *given
+        )
+        assert f"epochs; {done} are done" in said
     for _ in range(2):  # the second time there is nothing to do
         bert_keras.pretrain(
             records,
@@ -567,6 +601,14 @@ def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
             **{**settings, **WSD},
         )
         assert_same_weights(branch, tmp_path / "straight")
+    with pytest.raises(InputError, match=r"steps` is 2 but was 1 when .*long"):
+        bert_keras.pretrain(
+            records,
+            tmp_path / "other",
+            bert_config_file=str(config),
+            decay_from=str(long),
+            **{**settings, **WSD, "num_warmup_steps": 2},
+        )
 
 
 @pytest.mark.slow
@@ -694,13 +736,52 @@ def test_scores_of_what_is_trained_on_are_named(
     other = tmp_path / "other.tfrecord"
     shutil.copy(records, other)
     again = os.path.relpath(records)
+    table = table_of(read_first(str(records)), *LENGTHS.values())
+    rows = parse_batch(table, [*tf.data.TFRecordDataset(str(records))])
+    pairs = rows["next_sentence_labels"].numpy()
+    share = max(pairs.mean(), 1 - pairs.mean())
     for given, is_named in ((other, False), (f"{other},{again}", True)):
         folder = tmp_path / str(is_named)
         pretrained(records, folder, evaluation=given, max_eval_steps=1)
-        said = capsys.readouterr().err
+        shown, said = capsys.readouterr()
+        assert f", nsp_acc {share:.4f}\n" in shown
         assert ("is among the files of `input_file`" in said) == is_named
-        assert "evaluates the first 8 records, as `max_eval_steps=1`" in said
+        assert "evaluates the first 8 records of " in said
+        assert "(max_eval_steps=1, eval_batch_size=8)" in said
         say_once.cache_clear()
+    pretrained(
+        records,
+        tmp_path / "all",
+        evaluation=str(other),
+        general_eval_file=again,
+        max_eval_steps=len(pairs) // 8,
+        eval_batch_size=8 + len(pairs) % 8,
+    )
+    said = capsys.readouterr().err
+    assert "of `input_file` and of `general_eval_file`" in said
+    assert "evaluates the first" not in said
+
+
+@pytest.mark.slow
+def test_a_run_gets_its_vocabulary_later(records: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    args = [
+        "run_pretraining.py",
+        "--do_train",
+        f"--input_file={records}",
+        f"--init_checkpoint={GOLDEN / 'tiny_bert'}",
+        f"--output_dir={out}",
+        "--train_batch_size=4",
+        *(f"--{name}={x}" for name, x in LENGTHS.items()),
+    ]
+    said = forked(*args, "--num_train_steps=1")
+    assert f"copy vocab.txt to {out}" in said
+    shutil.copy(VOCAB, out / "vocab.txt")
+    said = forked(*args, "--num_train_steps=2")
+    assert "was begun by an earlier version" not in said
+    settings = json.loads((out / "training_state/settings.json").read_text())
+    assert settings["vocab_file"].startswith("95 ")
+    forked(*args[:1], "--do_eval", *args[2:])
 
 
 class Stopped(Exception):
@@ -764,6 +845,10 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="to train for longer, `num_train"):
         more = {**settings, "train_tokens": 4000}
         bert_keras.pretrain(records, tmp_path / "run", **more)
+    with pytest.raises(InputError, match="`num_warmup_steps` is 1 but was 2"):
+        bert_keras.pretrain(
+            records, tmp_path / "run", num_warmup_steps=1, **settings
+        )
     # with the warm-up that the budget gave it
     del settings["train_tokens"]
     longer = bert_keras.pretrain(
