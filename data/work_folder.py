@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_keras import files
+from bert_keras import files, locks
 from bert_keras.errors import InputError
 
 SETTINGS, DONE = "settings.json", "done.json"
@@ -53,10 +53,10 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
             f"{folder} is a link, and a folder of this name is needed for what "
             "is finished; remove the link, or name other output files"
         )
-    with files.lock(folder, "output_file"):
+    with locks.lock(folder, "output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
-            _empty(folder, files.LOCK)  # left of one that was deleted
+            _empty(folder, locks.LOCK)  # left of one that was deleted
             files.write_json(path, settings)
         found = read_json(path)
         if settings.keys() - found.keys():
@@ -80,7 +80,7 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
     """Empties the folder, except for what says that all is done, and what by
     path identifies each file that was made."""
     files.write_json(os.path.join(folder, DONE), outputs)
-    _empty(folder, files.LOCK, SETTINGS, DONE)
+    _empty(folder, locks.LOCK, SETTINGS, DONE)
 
 
 def digest_of_files(vocab_file: str) -> str:

@@ -13,13 +13,8 @@ from bert_keras.modeling.cost import Rows, step_flop, training_memory
 from bert_keras.tasks.budget import fix_num_train_steps
 from bert_keras.tasks.distillation.teacher import Distilled
 from bert_keras.tasks.run_context import RunContext
-from bert_keras.tasks.trainer import (
-    DataSize,
-    Task,
-    Trainer,
-    TrainingPlan,
-    settings_of,
-)
+from bert_keras.tasks.run_settings import settings_of
+from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
 from bert_keras.training.checkpoints import saved_states
 
 MIB = 1 << 20

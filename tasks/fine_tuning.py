@@ -57,13 +57,13 @@ from bert_keras.tasks.run_context import (
     read_config,
     uses_state,
 )
+from bert_keras.tasks.run_settings import file_settings
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import (
     DataSize,
     Task,
     Trainer,
     TrainingPlan,
-    file_settings,
     print_how_to_predict,
 )
 from bert_keras.training.checkpoints import read_settings

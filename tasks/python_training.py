@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras import files
+from bert_keras import files, locks
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks import load
@@ -76,7 +76,7 @@ def as_before() -> Iterator[None]:
     policy = keras.config.dtype_policy()
     states = random.getstate(), np.random.get_state()
     seed = tf.compat.v1.get_seed(0)[0]
-    held = files.held()
+    held = locks.held()
     try:
         yield
     finally:
@@ -84,7 +84,7 @@ def as_before() -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         tf.random.set_seed(None if seed == NO_SEED else seed)
-        files.unlock(held)
+        locks.unlock(held)
 
 
 def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_keras import files
+from bert_keras import files, locks
 from bert_keras.data.tokenizer_folder import (
     TOKENIZER_CONFIG,
     VOCABULARIES,
@@ -349,7 +349,7 @@ def claim_folder(
     if not host.is_chief:
         return
     if run.do_train:
-        files.lock_until_exit(os.path.join(folder, STATES), "output_dir")
+        locks.lock_until_exit(os.path.join(folder, STATES), "output_dir")
     has_results = files.exists(os.path.join(folder, RESULTS))
     if is_new and (run.do_train or not has_results):  # they are somebody's own
         Results(folder).move(records)

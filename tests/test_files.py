@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from bert_keras import files
+from bert_keras import files, locks
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError
 from bert_keras.training.checkpoints import saved_states
@@ -415,12 +415,12 @@ def test_the_lock_of_a_linked_folder_is_undone(tmp_path: Path) -> None:
     (tmp_path / "fast").mkdir()
     link = tmp_path / "training_state"
     link.symlink_to(tmp_path / "fast")
-    held = files.held()
-    files.lock_until_exit(str(link), "output_dir")
-    files.lock_until_exit(f"{link}/", "output_dir")  # the same
-    assert len(files.held() - held) == 1
-    files.unlock(held)
-    with files.lock(str(link), "output_dir"):
+    held = locks.held()
+    locks.lock_until_exit(str(link), "output_dir")
+    locks.lock_until_exit(f"{link}/", "output_dir")  # the same
+    assert len(locks.held() - held) == 1
+    locks.unlock(held)
+    with locks.lock(str(link), "output_dir"):
         pass
 
 

@@ -2,7 +2,7 @@
 
 commands -> cli, tasks, training, data, modeling; cli and tasks -> training,
 data, modeling. Training, data and modeling do not import one another. All may
-import files, errors and checkpoint_index.
+import files, locks, errors and checkpoint_index.
 """
 
 import ast
@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 GROUND = {
     "bert_keras.errors",
     "bert_keras.files",
+    "bert_keras.locks",
     "bert_keras.checkpoint_index",
 }
 MAY_IMPORT = {

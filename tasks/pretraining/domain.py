@@ -46,7 +46,8 @@ from bert_keras.tasks.run_context import (
     make_devices,
     read_config,
 )
-from bert_keras.tasks.trainer import Trainer, refuse_other_kind
+from bert_keras.tasks.run_settings import refuse_other_kind
+from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.checkpoints import (
     read_settings,
     saved_states,

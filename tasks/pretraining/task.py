@@ -58,13 +58,8 @@ from bert_keras.tasks.run_context import (
     find_tokenizer,
     read_config,
 )
-from bert_keras.tasks.trainer import (
-    DataSize,
-    Task,
-    Trainer,
-    TrainingPlan,
-    file_settings,
-)
+from bert_keras.tasks.run_settings import file_settings
+from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
 from bert_keras.training.config import (
     Budget,
     LoopConfig,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bert_keras
-from bert_keras import files
+from bert_keras import locks
 from bert_keras.errors import InputError
 from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.domain import (
@@ -191,7 +191,7 @@ def test_nothing_is_written_where_another_run_works(
 ) -> None:
     out = tmp_path / "out"
     with (
-        files.lock(str(out / "training_state"), "output_dir"),
+        locks.lock(str(out / "training_state"), "output_dir"),
         pytest.raises(InputError, match="another process is working"),
     ):
         pretrain_domain(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras import files
+from bert_keras import locks
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification import training as classification
@@ -621,7 +621,7 @@ def test_a_folder_has_one_run_at_a_time(tmp_path: Path) -> None:
 
     def callback(step: int, metrics: dict[str, float]) -> None:
         if not found:
-            other = files.lock(f"{tmp_path}/training_state", "output_dir")
+            other = locks.lock(f"{tmp_path}/training_state", "output_dir")
             with pytest.raises(InputError) as error, other:
                 pass
             found.append(error.value)

@@ -18,14 +18,14 @@ from bert_keras.tasks.run_context import (
     RunContext,
     find_tokenizer,
 )
-from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.trainer import (
+from bert_keras.tasks.run_settings import (
     MAY_CHANGE,
     NOT_COMPARED,
-    TrainingPlan,
     settings_of,
     weights_contents,
 )
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.trainer import TrainingPlan
 from bert_keras.training.checkpoints import STATES, check_settings
 from bert_keras.training.config import (
     LoopConfig,
