@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -159,16 +160,20 @@ def write_text(path: Path) -> None:
 def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
     write_text(tmp_path / "text.txt")
     (tmp_path / "bert_config.json").write_text(CONFIG.to_json())
+    vocabulary = tmp_path / "my.json"  # by any name
+    shutil.copy(VOCABULARY, vocabulary)
+    shutil.copy(Path(VOCABULARY).with_name("merges.txt"), tmp_path)
     lengths = ("--max_seq_length=59", "--max_predictions_per_seq=9")
     summary = forked(
         "create_pretraining_data.py",
         f"--input_file={tmp_path}/text.txt",
-        f"--vocab_file={VOCABULARY}",
+        f"--vocab_file={vocabulary}",
         f"--output_file={tmp_path}/records",
         "--sequence_format=full_sentences",
         "--dynamic_masking",
         "--dupe_factor=1",
         "--num_workers=1",
+        "--nodo_lower_case",  # changes nothing, bytes keep their case
         *lengths,
     )
     assert "label" not in summary
@@ -176,7 +181,7 @@ def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
     shown = forked(
         "inspect_records.py",
         f"--input_file={tmp_path}/records",
-        f"--vocab_file={VOCABULARY}",
+        f"--vocab_file={vocabulary}",
         "--num_records=99",
     )
     rows = [line for line in shown.splitlines() if line.startswith("  A: ")]
@@ -191,7 +196,7 @@ def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
         "--do_eval",
         f"--input_file={tmp_path}/records",
         f"--bert_config_file={tmp_path}/bert_config.json",
-        f"--vocab_file={VOCABULARY}",
+        f"--vocab_file={vocabulary}",
         f"--output_dir={tmp_path}/out",
         "--train_batch_size=7",
         "--adam_beta_2=0.98",
