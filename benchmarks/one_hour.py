@@ -8,9 +8,8 @@ pre-trained from scratch for one hour, and then evaluated on the same records of
 held-out articles: full sentences, 15 % masks. With --data, which has glue/ and
 conll2003/, it is fine-tuned, too, as pretraining_pays.py does it.
 --sequence_format and --masked_lm_prob replace the recipe's, also where a row
-changes another setting. A row that names the format or the share of masks that
-is used anyway repeats the recipe: choose with --rows. What is in output_dir
-already is not run again. Prints Markdown.
+changes another setting; with --rows leave out rows that would then repeat the
+recipe. What is in output_dir already is not run again. Prints Markdown.
 
 Equal time compares settings only on a machine that does nothing else. On
 another one give --budget=--num_train_steps=15000, or --train_tokens where
