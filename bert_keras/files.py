@@ -60,7 +60,6 @@ MODEL_FILE = re.compile(
     r"|special_tokens_map|added_tokens)\.json|(vocab|merges)\.txt|checkpoint"
     r"|.*\.ckpt\b.*|.*\.safetensors(\.index\.json)?"
 )
-# Locks by folder and thread, open until they are unlocked or the process ends
 _kept_streams: dict[str, str] = {}  # copies of what pipes held, by name
 _JSON = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from bert_keras.errors import InputError
 
 LOCK = "lock"  # of the file in a folder that is locked
+# Locks by folder and thread, open until they are unlocked or the process ends
 _held: dict[tuple[str, int], contextlib.AbstractContextManager[None]] = {}
 
 
@@ -77,9 +78,9 @@ def held() -> set[tuple[str, int]]:
     return {*_held}
 
 
-def unlock(others: Collection[tuple[str, int]]) -> None:
+def unlock(before: Collection[tuple[str, int]]) -> None:
     """Undoes what `lock_until_exit` did in this thread, except what was held
     before."""
-    for path, thread in held() - {*others}:
+    for path, thread in held() - {*before}:
         if thread == threading.get_ident():
             _held.pop((path, thread)).__exit__(None, None, None)

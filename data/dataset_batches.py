@@ -152,26 +152,26 @@ def check_masks(
     if not masks_alone(features):
         return
     weights = dataset.map(lambda example: example[MASKED_LM_WEIGHTS])
-    found = weights.take(MAX_UNMASKED).as_numpy_iterator()
-    is_empty = True
-    for values in found:
+    number = 0
+    for values in weights.take(MAX_UNMASKED).as_numpy_iterator():
         if values.any():
             return
-        is_empty = False
-    if not is_empty:
+        number += 1
+    if number:
         raise InputError(
-            f"nothing is masked in the first {MAX_UNMASKED:,} examples of the "
-            f"dataset, and masks are all that is trained on; expected "
+            f"nothing is masked in the first {number:,} examples of the "
+            "dataset, and masks are all that is trained on; expected "
             f"{MASKED_LM_WEIGHTS} of 1 where a token is to be predicted"
         )
 
 
 def _narrow(values: tf.Tensor, feature: Feature) -> tf.Tensor:
-    """The values of a feature, [length], in 32 bits. An id beyond them becomes
-    the largest, which no vocabulary has."""
-    kind = tf.int32 if feature.dtype == "int64" else tf.float32
-    if values.dtype == tf.int64:
-        values = tf.clip_by_value(values, tf.int32.min, tf.int32.max)
+    """The values of a feature, [length], in 32 bits. An id that needs more
+    becomes the largest or smallest number, which is refused."""
+    kind = tf.float32
+    if feature.dtype == "int64":
+        kind, values = tf.int32, tf.cast(values, tf.int64)
+        values = tf.clip_by_value(values, kind.min, kind.max)
     return tf.reshape(tf.cast(values, kind), [feature.length])
 
 

@@ -131,6 +131,26 @@ def check_one_kind(paths: Sequence[str]) -> None:
         raise InputError(f"{kinds}: all files must be of one kind")
 
 
+def check_labels(
+    paths: Sequence[str], features: Sequence[Feature], skips: bool
+) -> None:
+    """Raises an InputError if some files have labels of next sentences and
+    others have none. `check_files` would not mind those that the table does
+    not name.
+
+    Args:
+        skips: whether damaged records are passed over.
+    """
+    names = {feature.name for feature in features}
+    if NEXT_SENTENCE in names and not skips:
+        return  # `check_files` misses them
+    if kinds := name_kinds(paths, skips):
+        raise InputError(
+            f"{kinds}: all files must be of one kind (if only labels differ, "
+            "`next_sentence_prediction=False` trains on all of them)"
+        )
+
+
 def masks_alone(features: Sequence[Feature]) -> bool:
     """Whether records with such features are read for their masks alone."""
     names = {feature.name for feature in features}
@@ -246,11 +266,20 @@ def _other_case(
     return ""
 
 
-def name_kinds(paths: Sequence[str]) -> str | None:
-    """A file of each kind and what it holds; None: there is but one."""
+def name_kinds(paths: Sequence[str], skips: bool = False) -> str | None:
+    """A file of each kind and what it holds; None: there is but one.
+
+    Args:
+        skips: whether damaged records are passed over.
+    """
     examples: dict[str, str] = {}
     for path in paths:
-        found = read_first(path)
+        try:
+            found = read_first_known([path]) if skips else read_first(path)
+        except InputError:
+            if skips:
+                continue
+            raise
         if kind := kind_of(found):
             without = " that have no next_sentence_labels"
             is_without = NEXT_SENTENCE not in found

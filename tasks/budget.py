@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import InputError
+from bert_keras.tasks.run_settings import without_new_tokenizer
 from bert_keras.training.checkpoints import (
     branch,
     check_settings,
@@ -215,29 +216,25 @@ def begin_branch(
     plan: "TrainingPlan",
     settings: Mapping[str, Any],
     may_write: bool,
-) -> int:
+) -> None:
     """Makes output_dir a run that resumes from `decay_from`, and decays.
 
     Args:
         settings: the branch's, which are those of `decay_from` but for its
             steps.
         may_write: whether the state may be copied to output_dir.
-
-    Returns:
-        The step that it resumes from.
     """
     source = plan.budget.decay_from
     assert source is not None
     began = read_settings(source)
     others = {*STEPS, "init_checkpoint", "init_checkpoint's contents"}
     same = {k: x for k, x in settings.items() if k not in others}
-    check_settings(source, began, same, {})
-    step = plan.optimizer.num_stable_steps
-    assert step is not None
+    check_settings(source, began, without_new_tokenizer(same, began), {})
     if may_write:
-        new = {name: settings.get(name) for name in STEPS}
+        step = plan.optimizer.num_stable_steps
+        assert step is not None
+        new = {**same, **{name: settings.get(name) for name in STEPS}}
         branch(
             source, trainer.folder, step, {**began, **new, "decay_from": source}
         )
         print(f"{trainer.folder}: a branch of {source} after step {step}")
-    return step

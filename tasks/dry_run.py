@@ -36,6 +36,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
         done = trainer.begin_or_resume(plan, settings, may_write=False)
         if saved_states(trainer.folder):
             trainer.restore_state()
+            done = min(done, trainer.step)  # the newest may be damaged
         entries = _training(trainer, plan, size, done)
     else:
         trainer = Trainer(task, context, seed)

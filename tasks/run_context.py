@@ -167,7 +167,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
                     f"`init_checkpoint={given}` has no bert_config.json or "
                     "config.json beside it"
                 )
-                advice = "put it there, or name it (bert_config_file)"
+                advice = "put one there, or name one (bert_config_file)"
         raise InputError(f"{fault}; {advice}")
     if run.direction:
         config = dataclasses.replace(config, direction=run.direction)

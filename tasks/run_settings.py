@@ -79,14 +79,15 @@ def made_of(context: RunContext) -> dict[str, Any]:
 def without_new_tokenizer(
     settings: dict[str, Any], began: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings to compare: a run that was begun without a vocabulary may
-    have got one since."""
+    """The settings without those of a vocabulary that the run had none of when
+    it began."""
     if began.get("vocab_file", "") is not None:
         return settings
     new = {
         "vocab_file",
         *(f.name for f in dataclasses.fields(TokenizerSettings)),
     }
+    new -= {name for name in new if began.get(name) is not None}
     return {name: x for name, x in settings.items() if name not in new}
 
 

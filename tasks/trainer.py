@@ -355,7 +355,8 @@ class Trainer:
                 logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
                 self.results.move([*logs, BEST_JSON])  # somebody's own
             if plan.budget.decay_from:
-                done = budget.begin_branch(self, plan, settings, may_write)
+                budget.begin_branch(self, plan, settings, may_write)
+                done = plan.optimizer.num_stable_steps or 0
         if saved_states(self.folder):  # a branch has one, too
             done = self._prepare_to_resume(plan.optimizer, settings, may_write)
         else:

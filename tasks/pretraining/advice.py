@@ -120,9 +120,12 @@ def guessing(
             their entropy. Others count as if they had been seen once.
     """
     known = seen if seen is not None and seen.size else ids
-    counts = np.bincount(known, minlength=int(ids.max()) + 1)
-    losses = -np.log(np.maximum(counts[ids], 1) / known.size)
-    return float(losses.mean()), float((ids == counts.argmax()).mean())
+    every = np.concatenate([known, ids])
+    values, places = np.unique(every, return_inverse=True)
+    counts = np.bincount(places[: known.size], minlength=len(values))
+    own = places[known.size :]
+    losses = -np.log(np.maximum(counts[own], 1) / known.size)
+    return float(losses.mean()), float((own == counts.argmax()).mean())
 
 
 class PlateauWatch:

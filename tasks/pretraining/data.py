@@ -152,9 +152,10 @@ def names_of_files(argument: str, names: Any) -> str:
     if isinstance(names, list | tuple) and names:
         names = [path_of(name) for name in names]
         if all(isinstance(name, str) for name in names):
-            return ",".join(names)
+            names = ",".join(names)
     if not isinstance(names, str) or not names:
-        found = "empty" if names == "" else f"a {type(names).__name__}"
+        is_empty = isinstance(names, str)
+        found = "empty" if is_empty else f"a {type(names).__name__}"
         raise InputError(
             f"`{argument}` is {found}; expected names of files: a string, a "
             "pathlib.Path or a list of these"
@@ -299,12 +300,13 @@ def write_records(
             is_googles,
         ):
             warn(hint)
-        for path in outputs:
-            if not tf.io.gfile.stat(path).length:
-                warn(
-                    f"{path} has no record, as the text gives too few for all "
-                    "of `output_file`; name fewer files"
-                )
+        empty = [x for x in outputs if not tf.io.gfile.stat(x).length]
+        if empty:
+            warn(
+                f"{len(empty):,} of {len(outputs):,} files have no record "
+                f"({empty[0]} is the first), as the text gives too few; name "
+                "fewer in `output_file`"
+            )
     return summary
 
 

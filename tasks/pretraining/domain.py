@@ -99,8 +99,9 @@ def pretrain_domain(
             "`num_train_steps`"
         )
     refuse_other_kind(output_dir, True)
-    mark = os.path.join(output_dir, WORK, MADE_OF)
-    if saved_states(output_dir) and not files.exists(mark):
+    trained_on = str(read_settings(output_dir).get("input_file"))
+    is_ours = os.path.join(WORK, "train.tfrecord") in trained_on
+    if saved_states(output_dir) and not is_ours:
         raise InputError(
             f"`output_dir={output_dir}` has a run of another command; name "
             "another folder"
@@ -177,9 +178,10 @@ def pretrain_domain(
         found = {"before": before, "after": _by_text(trained.metrics)}
         report = _report(found)
         files.write_whole(os.path.join(output_dir, REPORT), report.encode())
+        mark = os.path.join(output_dir, WORK, MADE_OF)
         since = files.read_json(mark)["general_since"]
-        picture = os.path.join(output_dir, PICTURE)
-        _draw(trained.history, found, since, picture)
+        curves = _curves(trained.history, found["before"], since)
+        _draw(curves, os.path.join(output_dir, PICTURE))
         return report
 
 
@@ -432,18 +434,36 @@ def _report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _draw(
+def _curves(
     history: Sequence[Mapping[str, float]],
-    found: Mapping[str, Mapping[str, Mapping[str, float]]],
+    before: Mapping[str, Mapping[str, float]],
     general_since: int,
-    path: str,
-) -> None:
-    """The masked loss in training, and on held-out and general text before and
-    on the way.
+) -> dict[str, list[tuple[float, float]]]:
+    """Steps and masked losses by label: in training, and on held-out and
+    general text before and on the way.
 
     Args:
-        general_since: the step from which on this general text is evaluated.
+        before: the first model's metrics on each text.
+        general_since: the step after which this general text was evaluated.
     """
+    curves = {"training": [(x["step"], x["masked_lm_loss"]) for x in history]}
+    on_the_way = {
+        "held_out": ("eval_masked_lm_loss", 0),
+        "general": ("eval_general_masked_lm_loss", general_since),
+    }
+    for text, metrics in before.items():
+        name, since = on_the_way[text]
+        curves[NAMES[text]] = [(0.0, metrics["masked_lm_loss"])] + [
+            (x["step"], x[name])
+            for x in history
+            if name in x and x["step"] > since
+        ]
+    return curves
+
+
+def _draw(
+    curves: Mapping[str, Sequence[tuple[float, float]]], path: str
+) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -451,22 +471,9 @@ def _draw(
         return
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    steps = [line["step"] for line in history]
-    losses = [line["masked_lm_loss"] for line in history]
-    axes.plot(steps, losses, lw=0.5, label="training")
-    on_the_way = {
-        "held_out": ("eval_masked_lm_loss", 0),
-        "general": ("eval_general_masked_lm_loss", general_since),
-    }
-    for text, before in found["before"].items():
-        name, since = on_the_way[text]
-        points = [(0.0, before["masked_lm_loss"])]
-        points += [
-            (x["step"], x[name])
-            for x in history
-            if name in x and x["step"] > since
-        ]
-        axes.plot(*zip(*points, strict=True), "o-", label=NAMES[text])
+    for label, points in curves.items():
+        style = {"lw": 0.5} if label == "training" else {"marker": "o"}
+        axes.plot(*zip(*points, strict=True), label=label, **style)
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)

@@ -6,6 +6,7 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import re
@@ -169,6 +170,10 @@ def open_records(
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
     inputs = Inputs(train, held_out, features, train, dataset, general)
+    if config.next_sentence_prediction is not False:
+        validate_records.check_labels(
+            train, features, config.skip_corrupt_records
+        )
     if config.skip_corrupt_records:
         inputs = _leave_out_damage(
             inputs, run, model_config.vocab_size, devices
@@ -177,8 +182,6 @@ def open_records(
         inputs.paths, features, vocab_size=model_config.vocab_size
     )
     if train:
-        if config.next_sentence_prediction is not False:
-            validate_records.check_one_kind(inputs.train)
         validate_records.check_masks(inputs.train, features)
     return inputs
 
@@ -294,10 +297,27 @@ def check_direction(
         )
 
 
+@functools.cache  # evaluations are many
+def _hold_more(paths: tuple[str, ...], number: int) -> bool:
+    """Whether files hold more records than that."""
+    records = itertools.chain.from_iterable(map(read_records, paths))
+    with contextlib.suppress(InputError):  # which nobody may come to
+        return any(True for _ in itertools.islice(records, number, number + 1))
+    return False
+
+
 def _reason(error: Exception) -> str:
     """What TensorFlow says is wrong, without where."""
-    failed = re.search(r"assertion failed: (.*)", str(error))
-    return failed[1] if failed else first_line(error)
+    failed = re.search(
+        r"assertion failed: \[(\w+)\] \[Condition x ([<>])=? .* \[(-?\d+)\]$",
+        str(error),
+        re.MULTILINE,
+    )
+    if not failed:
+        return first_line(error)
+    name, sign, limit = failed.groups()
+    side = "above" if sign == "<" else "below"
+    return f"{name} has a number {side} {limit}"
 
 
 def _never_masked(masker: Masker | None) -> set[int]:
@@ -495,15 +515,15 @@ class PretrainingTask(Task):
             percent = 100 * masker.config.masked_lm_prob
             in_words = ", whole words" * masker.config.do_whole_word_mask
             notes.append(f"masking {percent:.4g}% of the tokens{in_words}")
-            hints += self._mask_hints()
+            hints += self._mask_hints(trains=True)
         if self.is_causal:
             return hints, notes, None
         ids, guess = advice.answers(found, _never_masked(masker)), None
         if ids.size:
             loss, guess = advice.guessing(ids)
             total, end = loss, ""
-            if inputs.have_pairs:
-                pair_loss, pair_guess = advice.guessing(advice.labels(found))
+            if inputs.have_pairs and (pairs := advice.labels(found)).size:
+                pair_loss, pair_guess = advice.guessing(pairs)
                 total, end = loss + pair_loss, f", nsp_acc {pair_guess:.4f}"
             notes.append(
                 f"guessing by frequency alone: loss {total:.2f}, mlm_loss "
@@ -514,11 +534,12 @@ class PretrainingTask(Task):
         )
         return hints, notes, watch
 
-    def _mask_hints(self) -> list[str]:
+    def _mask_hints(self, trains: bool) -> list[str]:
         """Sentences on masks, drawn in training or in evaluation, that are
         fewer than asked for."""
-        config, hints = self.config, []
-        shares = {"masked_lm_prob": config.masks.masked_lm_prob}
+        config, hints, shares = self.config, [], {}
+        if trains or config.eval_masked_lm_prob is None:
+            shares["masked_lm_prob"] = config.masks.masked_lm_prob
         if config.eval_masked_lm_prob is not None:
             shares["eval_masked_lm_prob"] = config.eval_masked_lm_prob
         for argument, share in shares.items():
@@ -549,12 +570,12 @@ class PretrainingTask(Task):
     def _say_how_many(self, paths: Sequence[str]) -> None:
         """Says how many records are evaluated where not all are."""
         steps, size = self.config.max_eval_steps, self.config.eval_batch_size
-        records = itertools.chain.from_iterable(map(read_records, paths))
-        if next(itertools.islice(records, steps * size, None), None):
+        if _hold_more(tuple(paths), steps * size):
+            others = f" and {len(paths) - 1:,} others" * (len(paths) > 1)
+            # no flags here: pretrain_domain.py has none for these
             say_once(
-                f"evaluates the first {steps * size:,} records of "
-                f"{','.join(paths)} (max_eval_steps={steps}, "
-                f"eval_batch_size={size})"
+                f"evaluates the first {steps * size:,} records of {paths[0]}"
+                f"{others} (max_eval_steps={steps}, eval_batch_size={size})"
             )
 
     def samples(self, trainer: Trainer) -> str:
@@ -617,8 +638,9 @@ class PretrainingTask(Task):
                     "about new text"
                 )
             print(with_flags(f"{text}; give `eval_file` for other records"))
-        if not (trainer.run.do_train or self.inputs.have_masks):
-            for hint in self._mask_hints():
+        draws = not (self.is_causal or self.inputs.have_masks)
+        if draws and not trainer.run.do_train:
+            for hint in self._mask_hints(trains=False):
                 warn(hint)
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)

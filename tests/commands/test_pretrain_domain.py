@@ -16,6 +16,7 @@ from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.domain import (
     PARTS,
     WORK,
+    _curves,
     _split,
     pretrain_domain,
 )
@@ -110,6 +111,9 @@ def test_a_model_learns_a_domain_and_says_so(
     ended = well_ended("pretrain_domain.py", *args, "--num_train_steps=31")
     assert "of --input_file and of --general_file" in ended.errors
     assert json.loads(made_of.read_text())["general_since"] == 30
+    shutil.rmtree(out / "domain_data")  # as the docs allow
+    again = forked("pretrain_domain.py", *args, "--num_train_steps=31")
+    assert "has all of its 31 training steps already" in again
     kept = (out / "domain_data" / "train.txt").read_bytes()
     args[0] = f"--input_file={texts['general']}"
     sentence = fails_with("pretrain_domain.py", *args)
@@ -253,6 +257,21 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
     )
     assert f"--output_dir={others} has a run of another command" in sentence
     assert not (others / WORK).exists()
+
+
+def test_curves_of_a_general_text_that_was_changed() -> None:
+    history: list[dict[str, float]] = [
+        {"step": step, "masked_lm_loss": 9.0 - step} for step in (1, 2, 3)
+    ]
+    for step, line in enumerate(history[1:], 2):
+        line["eval_masked_lm_loss"] = 5.0 - step
+        line["eval_general_masked_lm_loss"] = 7.0 - step
+    before = {x: {"masked_lm_loss": 6.0} for x in ("held_out", "general")}
+    assert _curves(history, before, 2) == {
+        "training": [(1, 8.0), (2, 7.0), (3, 6.0)],
+        "held-out domain text": [(0.0, 6.0), (2, 3.0), (3, 2.0)],
+        "general text": [(0.0, 6.0), (3, 4.0)],
+    }
 
 
 def parts_of(

@@ -37,6 +37,13 @@ def test_guessing_by_hand() -> None:
     assert (loss, accuracy) == (pytest.approx(1.5 * math.log(2)), 0.5)
 
 
+def test_guessing_what_is_no_id() -> None:
+    """A damaged record is named where training meets it."""
+    loss, accuracy = guessing(np.array([7, 7, -1, 2**31 - 1]))
+    assert loss == pytest.approx((2 * math.log(2) + 2 * math.log(4)) / 4)
+    assert accuracy == 0.5
+
+
 def test_answers_of_records_without_masks(tmp_path: Path) -> None:
     """[PAD] 0, [CLS] 2 and [SEP] 3 are never masked."""
     path, features = str(tmp_path / "records"), unmasked_features(7)

@@ -464,6 +464,7 @@ def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
 ) -> None:
     tf.random.set_seed(None)  # with one, a `shuffle` without has one, too
     good = examples(records)
+    number = sum(1 for _ in good)
 
     def drop(name: str) -> tf.data.Dataset:
         return good.map(lambda row: {k: x for k, x in row.items() if k != name})
@@ -477,6 +478,8 @@ def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
     noise = good.map(
         lambda row: {**row, "noise": tf.random.uniform([])},
     )
+    # of the config
+    sentence = "used: input_ids has a number above 100"
     cases = (
         (good.batch(4), "as batches have it; expected one example an element"),
         (drop("input_mask"), "the dataset has no input_mask but input_ids"),
@@ -491,12 +494,22 @@ def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
         (noise, "state cannot be saved (RandomUniform is stateful)"),
         (examples(records, seed=None), "give `shuffle`"),
         (good.take(0), "the dataset is empty; expected examples"),
-        (change("input_ids", lambda x: x + 10**6), "used: [input_ids] ["),
-        (change("input_ids", lambda x: x - 10**6), "used: [input_ids] ["),
+        (change("input_ids", lambda x: x + 10**6), sentence),
+        (
+            change("input_ids", lambda x: x - 10**6),
+            "used: input_ids has a number below 0",
+        ),
         # its lower 32 bits are an id
         (
             change("input_ids", lambda x: tf.cast(x, tf.int64) + 2**32),
-            "used: [input_ids] [",
+            sentence,
+        ),
+        (
+            change(
+                "input_ids",
+                lambda x: tf.cast(x, tf.uint64) + tf.constant(2**32, tf.uint64),
+            ),
+            sentence,
         ),
         (
             drop("next_sentence_labels").map(
@@ -505,7 +518,7 @@ def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
                     "masked_lm_weights": 0 * row["masked_lm_weights"],
                 }
             ),
-            "nothing is masked in the first 1,000 examples of the dataset",
+            f"nothing is masked in the first {number} examples of the dataset",
         ),
     )
     for i, (dataset, sentence) in enumerate(cases):
@@ -539,13 +552,22 @@ def test_pretraining_that_cannot_begin_is_refused(
         bert_keras.pretrain([], tmp_path / "run", **SHORT)
     with pytest.raises(InputError, match="`evaluation` is empty; expected"):
         bert_keras.pretrain(records, tmp_path / "run", evaluation="", **SHORT)
+    with pytest.raises(InputError, match="`records` is a ndarray; expected"):
+        paths = np.array([str(records), str(records)])
+        bert_keras.pretrain(paths, tmp_path / "run", **SHORT)
     # their order does not decide whether next sentences are learnt
     no_pairs = tmp_path / "no_pairs.tfrecord"
     form = {"sequence_format": "full_sentences", "num_workers": 1}
     bert_keras.make_records(CORPUS, no_pairs, VOCAB, **form, **LENGTHS)
     for files in ([records, no_pairs], [no_pairs, records]):
-        with pytest.raises(InputError, match="all files must be of one kind"):
-            bert_keras.pretrain(files, tmp_path / "run", **SHORT)
+        for skips in (False, True):
+            with pytest.raises(InputError, match="all files must be of one k"):
+                bert_keras.pretrain(
+                    files,
+                    tmp_path / "run",
+                    skip_corrupt_records=skips,
+                    **SHORT,
+                )
 
 
 def test_a_vocabulary_that_has_changed_is_read_again(tmp_path: Path) -> None:
@@ -749,17 +771,18 @@ def test_scores_of_what_is_trained_on_are_named(
         assert "evaluates the first 8 records of " in said
         assert "(max_eval_steps=1, eval_batch_size=8)" in said
         say_once.cache_clear()
-    pretrained(
-        records,
-        tmp_path / "all",
-        evaluation=str(other),
-        general_eval_file=again,
-        max_eval_steps=len(pairs) // 8,
-        eval_batch_size=8 + len(pairs) % 8,
-    )
-    said = capsys.readouterr().err
-    assert "of `input_file` and of `general_eval_file`" in said
-    assert "evaluates the first" not in said
+    for size, is_said in ((len(pairs), False), (len(pairs) - 1, True)):
+        pretrained(
+            records,
+            tmp_path / str(size),
+            evaluation=str(other),
+            general_eval_file=again,
+            max_eval_steps=1,
+            eval_batch_size=size,
+        )
+        said = capsys.readouterr().err
+        assert "of `input_file` and of `general_eval_file`" in said
+        assert (f"evaluates the first {size} records of" in said) == is_said
 
 
 @pytest.mark.slow
@@ -774,13 +797,23 @@ def test_a_run_gets_its_vocabulary_later(records: Path, tmp_path: Path) -> None:
         "--train_batch_size=4",
         *(f"--{name}={x}" for name, x in LENGTHS.items()),
     ]
-    said = forked(*args, "--num_train_steps=1")
-    assert f"copy vocab.txt to {out}" in said
-    shutil.copy(VOCAB, out / "vocab.txt")
+    wsd = ["--learning_rate_schedule=wsd", "--num_decay_steps=1"]
+    args += [*wsd, "--num_warmup_steps=1", "--do_lower_case"]
     said = forked(*args, "--num_train_steps=2")
+    assert f"copy vocab.txt to {out}" in said
+    vocab_file = f"--vocab_file={VOCAB}"
+    branch = tmp_path / "branch"
+    forked(*args, vocab_file, f"--output_dir={branch}", f"--decay_from={out}")
+    for folder in (out, branch):
+        assert (folder / "training_state/step-2.index").exists()
+    shutil.copy(VOCAB, out / "vocab.txt")
+    sentence = fails_with(*args, "--num_train_steps=3", "--nodo_lower_case")
+    assert "case" in sentence
+    said = forked(*args, "--num_train_steps=3")
     assert "was begun by an earlier version" not in said
-    settings = json.loads((out / "training_state/settings.json").read_text())
-    assert settings["vocab_file"].startswith("95 ")
+    for folder in (out, branch):
+        path = folder / "training_state/settings.json"
+        assert json.loads(path.read_text())["vocab_file"].startswith("95 ")
     forked(*args[:1], "--do_eval", *args[2:])
 
 
