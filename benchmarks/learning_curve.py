@@ -1,4 +1,5 @@
-"""Draws how a model learned: its training, and the records held out.
+"""Draws how a model learned: its training, and the records held out, if any
+were evaluated on the way.
 
     python benchmarks/learning_curve.py --output_file=curve.png tiny tiny_pairs
 
@@ -37,7 +38,8 @@ def main() -> None:
     named: set[str] = set()
     for folder in args.folders:
         train = read(folder / "train_log.jsonl")
-        held_out = read(folder / "eval_log.jsonl")
+        log = folder / "eval_log.jsonl"
+        held_out = read(log) if log.exists() else []
         smooth = [
             train[i : i + SMOOTHED] for i in range(0, len(train), SMOOTHED)
         ]
@@ -46,12 +48,14 @@ def main() -> None:
                 continue
             steps = [begin + lines[-1]["step"] for lines in smooth]
             means = [100 * statistics.mean(x[name] for x in y) for y in smooth]
-            axes.plot(steps, means, color=color, alpha=0.4)
-            steps = [begin + line["step"] for line in held_out]
-            values = [100 * line[name] for line in held_out]
             label = None if name in named else NAMES[name]
             named.add(name)
-            axes.plot(steps, values, "o-", color=color, label=label)
+            (line,) = axes.plot(steps, means, color=color, alpha=0.4)
+            if held_out:
+                steps = [begin + line["step"] for line in held_out]
+                values = [100 * line[name] for line in held_out]
+                (line,) = axes.plot(steps, values, "o-", color=color)
+            line.set_label(label)
         begin += train[-1]["step"]
         if folder != args.folders[-1]:
             axes.axvline(begin, color="gray", lw=0.8, ls=":")
