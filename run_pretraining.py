@@ -151,7 +151,9 @@ def main() -> None:
         mask_flags=[name for name in MASKS if FLAGS[name].present],
         loop=common_flags.loop_config(FLAGS),
         budget=FLAGS.make(
-            Budget, keeps_warmup=FLAGS["num_warmup_steps"].present > 0
+            Budget,
+            keeps_warmup=FLAGS["num_warmup_steps"].present > 0,
+            started=command.STARTED,
         ),
     )
     task = make_task(

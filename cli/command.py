@@ -18,6 +18,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -31,6 +32,7 @@ from absl import logging
 from bert_keras import __version__, files
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
+STARTED = time.monotonic()  # a command imports this before anything slow
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.

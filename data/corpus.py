@@ -318,6 +318,10 @@ def tokenize(
     ideographs = np.array(
         [vocab[piece] for piece in vocab if is_ideograph(piece)], np.int64
     )
+    continued = np.array(
+        [number for piece, number in vocab.items() if piece.startswith("##")],
+        np.int64,
+    )
     for path, start, stop in span:
         for offset, text in _read_blocks(
             path, start, stop, text_format.document_end
@@ -340,6 +344,7 @@ def tokenize(
                 num_pieces=len(block.ids),
                 num_unknown=int(np.sum(block.ids == unknown)),
                 num_ideographs=int(np.isin(block.ids, ideographs).sum()),
+                num_continued=int(np.isin(block.ids, continued).sum()),
             )
             yield block, counts
 

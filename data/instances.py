@@ -276,6 +276,7 @@ class Summary:
     num_pieces: int = 0  # of the text, each once whatever the dupe_factor
     num_unknown: int = 0  # of these, [UNK]
     num_ideographs: int = 0  # of num_pieces, a Chinese character each
+    num_continued: int = 0  # of num_pieces, that go on a word: ##s
     num_records: int = 0
     num_random_next: int = 0  # of these, those of label 1
     num_truncated: int = 0  # records whose pair was cut to fit
@@ -308,5 +309,10 @@ def summarize(
         ),
         num_ideographs=sum(
             is_ideograph(piece) for sentence in sentences for piece in sentence
+        ),
+        num_continued=sum(
+            piece.startswith("##")
+            for sentence in sentences
+            for piece in sentence
         ),
     )

@@ -74,8 +74,10 @@ def summary_hints(
         is_googles: whether `sampler=google` made them.
     """
     also = NOT_GOOGLES if is_googles else ""
+    words = summary.num_pieces - summary.num_continued
     yield from vocabulary_hints(
-        summary.num_unknown / max(1, summary.num_pieces)
+        summary.num_unknown / max(1, summary.num_pieces),
+        summary.num_pieces / max(1, words),
     )
     ideographs = summary.num_ideographs / max(1, summary.num_pieces)
     if config.do_whole_word_mask and not words_are_spaced and ideographs > 0.5:

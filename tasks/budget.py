@@ -124,8 +124,8 @@ def _check_decay(optimizer: OptimizerConfig) -> None:
 
 def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
     """Measures steps at a learning rate of 0, which changes no weights, and an
-    evaluation if there will be any. Compiling counts twice: here, and where
-    training begins."""
+    evaluation if there will be any. What came before counts, too, and compiling
+    twice: here, and where training begins."""
     start = time.monotonic()
     strategy, host = trainer.devices
     at_rest = OptimizerConfig(
@@ -166,7 +166,8 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
             trainer.task.samples(trainer)
             per_evaluation = time.monotonic() - begin
         share = per_evaluation / plan.selection.eval_steps
-    spent = time.monotonic() - start + (compiled - start)
+    began = start if plan.budget.started is None else plan.budget.started
+    spent = time.monotonic() - began + (compiled - start)
     left = seconds - spent - per_evaluation
     steps = plan.loop.num_steps(left / (per_step + share))
     # A small batch of a ramp takes less, but what is evaluated after it not.

@@ -46,10 +46,11 @@ class OptimizerConfig:
 class Budget:
     """What says how many steps there are, in the place of `num_train_steps`."""
 
-    train_hours: float | None = None  # from the first step's compilation on
+    train_hours: float | None = None
     train_tokens: int | None = None  # positions of batches, padding included
     decay_from: str | None = None  # a wsd run's output_dir
     keeps_warmup: bool = True  # False: a tenth of the steps
+    started: float | None = None  # time.monotonic() when `train_hours` began
 
     def __post_init__(self) -> None:
         if len(self.given) > 1:

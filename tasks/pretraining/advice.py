@@ -139,15 +139,15 @@ class PlateauWatch:
     Keeps nothing beyond a run: a resumed one is watched anew.
 
     Args:
-        guess: the accuracy of always answering the most frequent token; None:
-            it is not known.
+        guess: what `guessing` gives, a loss and an accuracy; None: it is not
+            known.
         corrects_bias: whether `bias_correction` is given already.
         begins_at_random: whether the config and the vocabulary may change.
     """
 
     def __init__(
         self,
-        guess: float | None,
+        guess: tuple[float, float] | None,
         corrects_bias: bool = False,
         begins_at_random: bool = True,
     ) -> None:
@@ -176,13 +176,14 @@ class PlateauWatch:
         if has_end and self._guess is not None:
             last = np.array(self._seen)[-LEAST_AT_END:]
             loss, accuracy = last.mean(axis=0).tolist()
-            little = min(self._guess + LITTLE, 1.0 - LITTLE)
+            _, guess = self._guess
+            little = min(guess + LITTLE, 1.0 - LITTLE)
             if math.isfinite(loss) and accuracy < little:
                 return (
                     f"the model has learned little: in the last {LEAST_AT_END} "
                     f"steps {accuracy:.1%} of masked tokens were right, and "
                     "always answering the most frequent one gives "
-                    f"{self._guess:.1%}; train for longer, or {self._advice}"
+                    f"{guess:.1%}; train for longer, or {self._advice}"
                 )
         if len(self._seen) < 2 * WINDOW or step % STEPS_BETWEEN_LOOKS:
             return None
@@ -193,8 +194,10 @@ class PlateauWatch:
         self._has_warned = is_flat and accuracy < LOW_ACCURACY
         if not self._has_warned:
             return None
-        guess = self._guess
-        simplest = f" (the most frequent token: {guess:.1%})" if guess else ""
+        simplest = ""
+        if self._guess is not None:
+            simplest = " (guessing by frequency alone: {:.2f} and {:.1%})"
+            simplest = simplest.format(*self._guess)
         return (
             f"step {step:,}: the loss of masked tokens is on a plateau, "
             f"{loss:.2f} after {before:.2f} in means of {WINDOW:,} steps, and "

@@ -21,6 +21,7 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.data import text_files, work_folder
 from bert_keras.data.corpus import TextFormat
+from bert_keras.data.input_pipeline import count_records
 from bert_keras.data.masking import MaskConfig
 from bert_keras.data.tokenizer_folder import (
     TOKENIZER_CONFIG,
@@ -156,6 +157,12 @@ def pretrain_domain(
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
         texts = _texts(inputs, config, tokenizer, output_dir)
         records = _make_records(texts, config, lengths, tokenizer, output_dir)
+        number, _ = count_records([records["train"]])
+        steps = max(1, number // config.train_batch_size)
+        print(
+            f"{number:,} records to train on: a pass has {steps:,} steps of "
+            f"{config.train_batch_size}"
+        )
         held_out = {k: x for k, x in records.items() if k != "train"}
         before = _scores(run, held_out, rows, lengths)
         trained = pretrain(
@@ -175,13 +182,12 @@ def pretrain_domain(
             **lengths,
             **settings,
         )
-        found = {"before": before, "after": _by_text(trained.metrics)}
-        report = _report(found)
-        files.write_whole(os.path.join(output_dir, REPORT), report.encode())
         mark = os.path.join(output_dir, WORK, MADE_OF)
         since = files.read_json(mark)["general_since"]
-        curves = _curves(trained.history, found["before"], since)
-        _draw(curves, os.path.join(output_dir, PICTURE))
+        seen = {0: before, **_evaluations(trained.history, since)}
+        report = _report(seen, _by_text(trained.metrics))
+        files.write_whole(os.path.join(output_dir, REPORT), report.encode())
+        _draw(trained.history, seen, os.path.join(output_dir, PICTURE))
         return report
 
 
@@ -415,55 +421,68 @@ def _by_text(metrics: Mapping[str, float]) -> dict[str, Mapping[str, float]]:
     return found | ({"general": general} if general else {})
 
 
-def _report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """A row for each text and model: accuracy, loss and pseudo-perplexity of
-    masked tokens (Salazar et al. 2020, here of 15 % at a time)."""
+def _evaluations(
+    history: Sequence[Mapping[str, float]], general_since: int
+) -> dict[int, dict[str, Mapping[str, float]]]:
+    """The metrics on each text, by step.
+
+    Args:
+        general_since: the step after which this general text was evaluated.
+    """
+    found = {}
+    for line in history:
+        metrics = {
+            name.removeprefix("eval_"): value
+            for name, value in line.items()
+            if name.startswith("eval_")
+        }
+        if metrics:
+            step = int(line["step"])
+            found[step] = _by_text(metrics)
+            if step <= general_since:
+                found[step].pop("general", None)
+    return found
+
+
+def _report(
+    seen: Mapping[int, Mapping[str, Mapping[str, float]]],
+    after: Mapping[str, Mapping[str, float]],
+) -> str:
+    """A row for each text and model: before, at each quarter of the steps, and
+    the one that is kept. Accuracy, loss and pseudo-perplexity of masked tokens
+    (Salazar et al. 2020, here of 15 % at a time)."""
+    last = max(seen)
+    quarters = {
+        max(step for step in seen if step <= last * part / 4)
+        for part in range(1, 5)
+    }
+    rows = {"before": seen[0]}
+    rows |= {f"step {x:,}": seen[x] for x in sorted(quarters - {0})}
+    rows["after"] = after
     lines = [
         "| text | model | masked accuracy, % | masked loss, nats | "
         "pseudo-perplexity |",
         "|---|---|---|---|---|",
     ]
-    for name in next(iter(found.values())):
-        for when, scores in found.items():
-            accuracy = 100.0 * scores[name]["masked_lm_accuracy"]
-            loss = scores[name]["masked_lm_loss"]
-            lines.append(
-                f"| {NAMES[name]} | {when} | {accuracy:.1f} | {loss:.3f} | "
-                f"{math.exp(loss):,.1f} |"
-            )
+    for text in seen[0]:
+        for when, scores in rows.items():
+            if text in scores:
+                accuracy = 100.0 * scores[text]["masked_lm_accuracy"]
+                loss = scores[text]["masked_lm_loss"]
+                lines.append(
+                    f"| {NAMES[text]} | {when} | {accuracy:.1f} | {loss:.3f} | "
+                    f"{math.exp(loss):,.1f} |"
+                )
     return "\n".join(lines) + "\n"
 
 
-def _curves(
-    history: Sequence[Mapping[str, float]],
-    before: Mapping[str, Mapping[str, float]],
-    general_since: int,
-) -> dict[str, list[tuple[float, float]]]:
-    """Steps and masked losses by label: in training, and on held-out and
-    general text before and on the way.
-
-    Args:
-        before: the first model's metrics on each text.
-        general_since: the step after which this general text was evaluated.
-    """
-    curves = {"training": [(x["step"], x["masked_lm_loss"]) for x in history]}
-    on_the_way = {
-        "held_out": ("eval_masked_lm_loss", 0),
-        "general": ("eval_general_masked_lm_loss", general_since),
-    }
-    for text, metrics in before.items():
-        name, since = on_the_way[text]
-        curves[NAMES[text]] = [(0.0, metrics["masked_lm_loss"])] + [
-            (x["step"], x[name])
-            for x in history
-            if name in x and x["step"] > since
-        ]
-    return curves
-
-
 def _draw(
-    curves: Mapping[str, Sequence[tuple[float, float]]], path: str
+    history: Sequence[Mapping[str, float]],
+    seen: Mapping[int, Mapping[str, Mapping[str, float]]],
+    path: str,
 ) -> None:
+    """The masked loss in training, and on held-out and general text before and
+    on the way."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -471,9 +490,16 @@ def _draw(
         return
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    for label, points in curves.items():
-        style = {"lw": 0.5} if label == "training" else {"marker": "o"}
-        axes.plot(*zip(*points, strict=True), label=label, **style)
+    steps = [line["step"] for line in history]
+    losses = [line["masked_lm_loss"] for line in history]
+    axes.plot(steps, losses, lw=0.5, label="training")
+    for text in seen[0]:
+        points = {
+            step: scores[text]["masked_lm_loss"]
+            for step, scores in seen.items()
+            if text in scores
+        }
+        axes.plot([*points], [*points.values()], "o-", label=NAMES[text])
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)

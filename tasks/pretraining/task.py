@@ -520,14 +520,14 @@ class PretrainingTask(Task):
             return hints, notes, None
         ids, guess = advice.answers(found, _never_masked(masker)), None
         if ids.size:
-            loss, guess = advice.guessing(ids)
+            loss, accuracy = guess = advice.guessing(ids)
             total, end = loss, ""
             if inputs.have_pairs and (pairs := advice.labels(found)).size:
                 pair_loss, pair_guess = advice.guessing(pairs)
                 total, end = loss + pair_loss, f", nsp_acc {pair_guess:.4f}"
             notes.append(
                 f"guessing by frequency alone: loss {total:.2f}, mlm_loss "
-                f"{loss:.2f}, mlm_acc {guess:.4f}{end}"
+                f"{loss:.2f}, mlm_acc {accuracy:.4f}{end}"
             )
         watch = advice.PlateauWatch(
             guess, config.optimizer.bias_correction, self.begins_at_random

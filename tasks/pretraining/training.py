@@ -1,6 +1,7 @@
 """A model pre-trained from Python, as run_pretraining.py does it."""
 
 import os
+import time
 from typing import Any
 
 import tensorflow as tf
@@ -46,7 +47,7 @@ SETTINGS = Settings(
     without={
         *NOT_SETTINGS,
         *("input_file", "eval_file", "do_eval", "mask_flags"),
-        "keeps_warmup",
+        *("keeps_warmup", "started"),
         # what fine-tuning alone has
         *("layer_decay", "num_frozen_layers", "num_seeds"),
         *("keep_classifier_head", "second_init_checkpoint"),
@@ -110,6 +111,7 @@ def pretrain(
         InputError: records, models and settings do not fit each other.
         TypeError: a setting is not one of these flags.
     """
+    started = time.monotonic()
     values = SETTINGS.read(settings) | {
         "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
         "output_dir": os.fspath(output_dir),
@@ -149,7 +151,10 @@ def pretrain(
         do_eval=evaluation is not None,
         mask_flags=[name for name in MASKS if name in settings],
         budget=make(
-            Budget, values, keeps_warmup="num_warmup_steps" in settings
+            Budget,
+            values,
+            keeps_warmup="num_warmup_steps" in settings,
+            started=started,
         ),
     )
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras
 from bert_keras import locks
 from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import AnyModel
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.domain import (
     PARTS,
     WORK,
-    _curves,
+    _evaluations,
+    _report,
     _split,
     pretrain_domain,
 )
@@ -259,19 +264,36 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
     assert not (others / WORK).exists()
 
 
-def test_curves_of_a_general_text_that_was_changed() -> None:
-    history: list[dict[str, float]] = [
-        {"step": step, "masked_lm_loss": 9.0 - step} for step in (1, 2, 3)
+def test_a_report_by_hand() -> None:
+    """Evaluated after steps 2, 4, ... 10; on this general text after 6 only."""
+
+    def scores(loss: float) -> dict[str, float]:
+        return {"masked_lm_loss": loss, "masked_lm_accuracy": loss / 10}
+
+    history = [
+        {"step": step, "masked_lm_loss": 9.0}
+        | {f"eval_{k}": x for k, x in scores(step).items()}
+        | {f"eval_general_{k}": x for k, x in scores(2 * step).items()}
+        for step in range(2, 11, 2)
     ]
-    for step, line in enumerate(history[1:], 2):
-        line["eval_masked_lm_loss"] = 5.0 - step
-        line["eval_general_masked_lm_loss"] = 7.0 - step
-    before = {x: {"masked_lm_loss": 6.0} for x in ("held_out", "general")}
-    assert _curves(history, before, 2) == {
-        "training": [(1, 8.0), (2, 7.0), (3, 6.0)],
-        "held-out domain text": [(0.0, 6.0), (2, 3.0), (3, 2.0)],
-        "general text": [(0.0, 6.0), (3, 4.0)],
-    }
+    history.append({"step": 11, "masked_lm_loss": 9.0})
+    before = {"held_out": scores(1.0), "general": scores(1.5)}
+    seen: Any = {0: before, **_evaluations(history, 6)}
+    report = _report(seen, {"held_out": scores(0.5), "general": scores(0.0)})
+    assert [line.split("|")[1:5] for line in report.splitlines()[2:]] == [
+        [" held-out domain text ", f" {when} ", f" {10 * x:.1f} ", f" {x:.3f} "]
+        for when, x in (
+            ("before", 1.0),
+            ("step 2", 2),
+            ("step 4", 4),
+            ("step 6", 6),
+            ("step 10", 10),
+            ("after", 0.5),
+        )
+    ] + [
+        [" general text ", f" {when} ", f" {10 * x:.1f} ", f" {x:.3f} "]
+        for when, x in (("before", 1.5), ("step 10", 20), ("after", 0.0))
+    ]
 
 
 def parts_of(
@@ -344,6 +366,35 @@ def test_a_json_line_is_named_in_the_file_that_was_given(
         )
     with pytest.raises(InputError, match="give more of them, a JSON object"):
         parts_of(lines[0], tmp_path, input_format="jsonl")
+
+
+@pytest.mark.slow
+def test_a_model_without_a_masked_lm_head_is_given_one(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    config = BertConfig.from_json_file(MODEL / "bert_config.json")
+    folder = str(tmp_path / "headless")
+    vocab_file = str(GOLDEN / "tiny_vocab.txt")
+    save_hugging_face_folder(
+        folder, config, AnyModel(config, {}).mappings(), vocab_file
+    )
+    shown = forked(
+        "pretrain_domain.py",
+        f"--input_file={texts['domain']}",
+        f"--init_checkpoint={folder}",
+        f"--output_dir={tmp_path / 'out'}",
+        *("--max_seq_length=32", "--train_batch_size=8", "--eval_steps=2"),
+        "--num_train_steps=4",
+    )
+    assert "new, at random: masked LM head" in shown
+    assert "| held-out domain text | before |" in shown
+    assert "| held-out domain text | step 2 |" in shown
+    names = tf.train.load_checkpoint(
+        str(tmp_path / "out" / "bert_model.ckpt")
+    ).get_variable_to_shape_map()
+    assert "cls/predictions/output_bias" in names
+    # which is all of the output layer: its matrix is the embedding
+    assert not any("predictions/output_weights" in name for name in names)
 
 
 @pytest.mark.slow

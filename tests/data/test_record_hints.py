@@ -69,6 +69,9 @@ def test_a_vocabulary_that_does_not_fit() -> None:
     assert hints(num_unknown=20) == []
     (hint,) = hints(num_unknown=21)
     assert hint.startswith("1.1% of the tokens are [UNK]: the vocabulary does")
+    assert hints(num_continued=1000) == []
+    (hint,) = hints(num_continued=1200)  # of 2000
+    assert hint.startswith("a word is 2.5 tokens on average: the vocabulary")
     assert list(vocabulary_hints(0.0, 2.0)) == []
     (hint,) = vocabulary_hints(0.0, 2.25)
     assert hint.startswith("a word is 2.2 tokens on average: the vocabulary")

@@ -96,7 +96,7 @@ def test_labels_of_next_sentences_without_padding() -> None:
 def warnings(
     loss: Callable[[int], float], accuracy: float, num_warmup_steps: int = 0
 ) -> list[str]:
-    watch = PlateauWatch(0.05)
+    watch = PlateauWatch((6.75, 0.05))
     said = []
     for step in range(1, NUM_STEPS + 1):
         noise = 0.5 * (-1) ** step
@@ -114,6 +114,7 @@ def test_a_plateau_is_told_once() -> None:
     assert sentence.startswith("step 2,000: ")
     assert "6.00 after 6.00" in sentence
     assert "15.0%" in sentence
+    assert "(guessing by frequency alone: 6.75 and 5.0%)" in sentence
     # 1,001 to 3,000 are compared, as a look every 500 steps allows.
     (sentence,) = warnings(lambda step: 6.0, 0.15, num_warmup_steps=700)
     assert sentence.startswith("step 3,000: ")
@@ -139,7 +140,8 @@ def test_a_model_that_learns_is_left_alone() -> None:
 def test_a_short_run_that_learned_nothing_is_told_so(
     steps: int, accuracy: float, guess: float | None, is_told: bool
 ) -> None:
-    watch = PlateauWatch(guess)
+    guessing = None if guess is None else (6.75, guess)
+    watch = PlateauWatch(guessing)
     figures = {
         "masked_lm_loss": 6.0,
         "masked_lm_accuracy": accuracy,
@@ -153,7 +155,7 @@ def test_a_short_run_that_learned_nothing_is_told_so(
         assert "in the last 100 steps 6.0% of masked tokens" in said
         assert "most frequent one gives 5.0%; train for longer" in said
         assert "or try `bias_correction` first; then a longer warm-up" in said
-        watch = PlateauWatch(guess, corrects_bias=True)
+        watch = PlateauWatch(guessing, corrects_bias=True)
         for step in range(1, steps + 1):
             said = watch(step, figures, step == steps)
         assert said and "or try a longer warm-up" in said

@@ -875,6 +875,22 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     assert len(model.history) == 2700 // (4 * 32)
     rates = [line["learning_rate"] for line in model.history]
     assert rates.index(max(rates)) == len(rates) // 10  # the warm-up's end
+
+    def stop(step: int, figures: dict[str, float]) -> None:
+        if step == 10:
+            raise Stopped
+
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        bert_keras.pretrain(
+            records,
+            stopped,
+            callback=stop,
+            save_checkpoints_steps=5,
+            **settings,
+        )
+    bert_keras.pretrain(records, stopped, **settings)
+    assert_same_weights(tmp_path / "run", stopped)
     with pytest.raises(InputError, match="to train for longer, `num_train"):
         more = {**settings, "train_tokens": 4000}
         bert_keras.pretrain(records, tmp_path / "run", **more)
