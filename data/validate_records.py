@@ -135,15 +135,15 @@ def check_labels(
     paths: Sequence[str], features: Sequence[Feature], skips: bool
 ) -> None:
     """Raises an InputError if some files have labels of next sentences and
-    others have none. `check_files` would not mind those that the table does
-    not name.
+    others have none. `check_files` overlooks labels that the table does not
+    name.
 
     Args:
         skips: whether damaged records are passed over.
     """
     names = {feature.name for feature in features}
     if NEXT_SENTENCE in names and not skips:
-        return  # `check_files` misses them
+        return  # a file without them does not fit, as `check_files` says
     if kinds := name_kinds(paths, skips):
         raise InputError(
             f"{kinds}: all files must be of one kind (if only labels differ, "
