@@ -124,8 +124,9 @@ def _check_decay(optimizer: OptimizerConfig) -> None:
 
 def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
     """Measures steps at a learning rate of 0, which changes no weights, and an
-    evaluation if there will be any. What came before counts, too, and compiling
-    twice: here, and where training begins."""
+    evaluation if there will be any. What came before counts, too. Compiles
+    twice: training will compile once more, which takes as long as the second
+    time, when some is known already."""
     start = time.monotonic()
     strategy, host = trainer.devices
     at_rest = OptimizerConfig(
@@ -133,9 +134,6 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         num_warmup_steps=0,
         optimizer_type=plan.optimizer.optimizer_type,
     )
-    run_steps = trainer.step_function(at_rest, plan.loop)
-    # of its own: training reads the same batches from the first one on
-    source = trainer.task.plan(trainer).source
     per_call = plan.loop.steps_per_call
 
     def run(call: int) -> None:
@@ -144,9 +142,15 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         batches = stack([source.batch(i) for i in numbers])
         run_steps(split_between_replicas(strategy, host, batches), numbers[0])
 
-    for call in range(FIRST_CALLS):
-        run(call)
-    compiled = time.monotonic()
+    for _ in range(2):
+        begin = time.monotonic()
+        run_steps = trainer.step_function(at_rest, plan.loop)
+        # of its own: training reads the same batches from the first one on
+        source = trainer.task.plan(trainer).source
+        for call in range(FIRST_CALLS):
+            run(call)
+        compiled = time.monotonic()
+    again = compiled - begin
     least, most = MEASURED_SECONDS
     wanted = min(max(MEASURED_SHARE * seconds, least), most)
     calls, is_enough = 0, False
@@ -167,7 +171,7 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
             per_evaluation = time.monotonic() - begin
         share = per_evaluation / plan.selection.eval_steps
     began = start if plan.budget.started is None else plan.budget.started
-    spent = time.monotonic() - began + (compiled - start)
+    spent = time.monotonic() - began + again
     left = seconds - spent - per_evaluation
     steps = plan.loop.num_steps(left / (per_step + share))
     # A small batch of a ramp takes less, but what is evaluated after it not.
