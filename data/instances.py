@@ -276,7 +276,7 @@ class Summary:
     num_pieces: int = 0  # of the text, each once whatever the dupe_factor
     num_unknown: int = 0  # of these, [UNK]
     num_ideographs: int = 0  # of num_pieces, a Chinese character each
-    num_continued: int = 0  # of num_pieces, that go on a word: ##s
+    num_continued: int = 0  # of num_pieces, those that continue a word
     num_records: int = 0
     num_random_next: int = 0  # of these, those of label 1
     num_truncated: int = 0  # records whose pair was cut to fit
