@@ -63,8 +63,8 @@ def optimizer_hints(
     if stable is not None and stable < warmup < steps:
         hints.append(
             f"the learning rate rises for {warmup:,} steps, and the decay "
-            f"begins after step {stable:,}: it drops at once where the rise "
-            "ends; lower `num_warmup_steps` or `num_decay_steps`"
+            f"begins after step {stable:,}, so that the rate drops at once "
+            "where the rise ends; lower `num_warmup_steps` or `num_decay_steps`"
         )
     # Until then the mean of squared gradients is far too small, and so the
     # updates too large.

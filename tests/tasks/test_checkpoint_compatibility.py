@@ -23,7 +23,7 @@ def test_a_warm_up_that_reaches_into_the_decay() -> None:
         return optimizer_hints(config, begins_at_random=False)
 
     [hint] = hints(41)
-    assert "decay begins after step 40: it drops at once where" in hint
+    assert "begins after step 40, so that the rate drops at once" in hint
     assert hints(40) == []
 
 
